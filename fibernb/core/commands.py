@@ -1,0 +1,48 @@
+"""What the scheduler asks its driver to do. The driver does it and decides nothing."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from fibernb.core.messages import ToClient, ToEngine
+from fibernb.model import ClientId, EngineId, Rank, Struct
+
+
+class TellClient(Struct, frozen=True):
+    client: ClientId
+    message: ToClient
+
+
+class TellEngine(Struct, frozen=True):
+    """`Run` goes over the engine's data socket, all else over its control socket."""
+
+    engine: EngineId
+    message: ToEngine
+
+
+class StartEngine(Struct, frozen=True):
+    engine: EngineId
+    rank: Rank
+    node: str
+
+
+class KillEngine(Struct, frozen=True):
+    """End the process of an engine at once (SIGKILL)."""
+
+    engine: EngineId
+    reason: str
+
+
+class DropClient(Struct, frozen=True):
+    """Close a client's link, if it is still there: its lease is over, or it said goodbye."""
+
+    client: ClientId
+
+
+class ShutDown(Struct, frozen=True):
+    """The cluster ends: no one is attached and no lease runs, or it was told to."""
+
+    reason: str
+
+
+Command: TypeAlias = TellClient | TellEngine | StartEngine | KillEngine | DropClient | ShutDown

@@ -1,0 +1,121 @@
+"""The first message on every link, its answer, and the talk between hub and node process.
+
+Nothing that a peer sends is looked at before its hello has been checked: the key of the cluster, the protocol number and
+the minor version of Python.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from fibernb.core.events import LiveEngine
+from fibernb.core.messages import Message
+from fibernb.model import ClientId, EngineId, Rank, Struct, TaskId
+
+PROTOCOL: Final = 1  # both sides must speak the same
+
+
+class Credentials(Struct, frozen=True):
+    key: str  # of the cluster, from its connection file
+    version: str  # of FiberNB
+    protocol: int = PROTOCOL
+    python: tuple[int, int] = (0, 0)  # major, minor
+
+
+class ClientHello(Message, frozen=True):
+    """``instance`` tells two processes apart that picked the same client number."""
+
+    credentials: Credentials
+    client: ClientId
+    instance: str
+    lease_s: float
+    pid: int = 0
+    host: str = ""
+    resumes: bool = False  # was attached to this cluster before
+
+
+class EngineHello(Message, frozen=True):
+    """Opens an engine's data socket; the fields are those of `fibernb.core.events.EngineAttached`."""
+
+    credentials: Credentials
+    engine: EngineId
+    rank: Rank
+    pid: int
+    received: int = 0
+    holds: list[TaskId] = []
+    running: bool = False
+    redelivers: int = 0
+
+
+class ControlHello(Message, frozen=True):
+    """Opens an engine's control socket. It comes before the data socket's `EngineHello`."""
+
+    credentials: Credentials
+    engine: EngineId
+
+
+class NodeHello(Message, frozen=True):
+    """The process that forks engines on a host."""
+
+    credentials: Credentials
+    node: str
+    pid: int
+    engines: list[LiveEngine] = []  # that live already, when the hub is a new one
+
+
+Hello: TypeAlias = ClientHello | EngineHello | ControlHello | NodeHello
+
+
+class Welcome(Message, frozen=True):
+    cluster: str
+    version: str
+    hub_pid: int
+
+
+class Refused(Message, frozen=True):
+    """The hub does not talk to this peer; the link is closed after it. ``kind``: "auth", "version", "protocol" or "taken"."""
+
+    kind: str
+    reason: str
+
+
+# ---- hub to node ----------------------------------------------------------------------------------------
+
+
+class Seat(Struct, frozen=True):
+    engine: EngineId
+    rank: Rank
+
+
+class Fork(Message, frozen=True):
+    seats: list[Seat]
+
+
+class EndProcesses(Message, frozen=True):
+    """SIGKILL to these engines."""
+
+    engines: list[EngineId]
+
+
+class EndNode(Message, frozen=True):
+    """End all engines and the node itself, at once."""
+
+
+# ---- node to hub ----------------------------------------------------------------------------------------
+
+
+class ProcessExited(Message, frozen=True):
+    engine: EngineId
+    rank: Rank
+    exit_code: int  # negative: the signal
+    last_output: str = ""
+    evidence: str = ""  # such as "peak memory 812 MB"
+
+
+class ForkFailed(Message, frozen=True):
+    engines: list[EngineId]
+    reason: str
+
+
+ToNode: TypeAlias = Welcome | Refused | Fork | EndProcesses | EndNode
+NodeMessage: TypeAlias = ProcessExited | ForkFailed
