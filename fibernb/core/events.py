@@ -6,11 +6,16 @@ from fibernb.model import ClientId, EngineId, Rank, Resources, Struct, TaskId
 
 
 class ClientAttached(Struct, frozen=True):
-    """A client has connected, or connected again. ``resumes``: it was attached to this cluster before."""
+    """A client has connected, or connected again. ``resumes``: it was attached to this cluster before.
+
+    ``engine``: the one that the client lives in, if it does. Such a client ends with its engine and does not keep the
+    cluster alive.
+    """
 
     client: ClientId
     lease_s: float
     resumes: bool = False
+    engine: EngineId | None = None
 
 
 class ClientGone(Struct, frozen=True):
@@ -23,8 +28,8 @@ class EngineAttached(Struct, frozen=True):
     """An engine can take work.
 
     After a break of the link it tells what it has: ``received`` calls in all, of which ``holds`` are not finished
-    (the first one runs, if ``running``). Then follow ``redelivers`` `Done` messages with results that are not known to have
-    reached their client; nothing may be decided about those tasks before they have come.
+    (the first one runs, if ``running``). Then follow ``redelivers`` `Done` messages with results that are not known
+    to have reached their client; nothing may be decided about those tasks before they have come.
     """
 
     engine: EngineId

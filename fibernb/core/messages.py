@@ -50,9 +50,9 @@ class Submit(Message, frozen=True):
 class SubmitPinned(Message, frozen=True):
     """One call on each of several ranks, in the order of arrival there; never retried elsewhere.
 
-    Task ``first + i`` runs on ``ranks[i]``. ``args`` holds one pickle for all, or one for each rank. Each seat runs its
-    pinned tasks one at a time, before ordinary ones. A rank that has a seat not yet ready waits for it; a rank that has no
-    seat fails at once.
+    Task ``first + i`` runs on ``ranks[i]``. ``args`` holds one pickle for all, or one for each rank. Each seat runs
+    its pinned tasks one at a time, before ordinary ones. A rank that has a seat not yet ready waits for it; a rank
+    that has no seat fails at once.
     """
 
     function: Digest
@@ -223,9 +223,9 @@ class HubStops(Message, frozen=True):
 class Run(Message, frozen=True):
     """Calls to run in order, of one function.
 
-    Every call that an engine is ever sent has a position: the first one of this message has ``position``. ``code`` comes
-    with the first use of a function. ``inputs`` are the objects that the calls refer to. ``forget``: results of `Done`
-    messages up to that sequence number have reached their client.
+    Every call that an engine is ever sent has a position: the first one of this message has ``position``. ``code``
+    comes with the first use of a function. ``inputs`` are the objects that the calls refer to. ``forget``: results of
+    `Done` messages up to that sequence number have reached their client.
     """
 
     function: Digest
@@ -275,7 +275,9 @@ class Done(Message, frozen=True):
 
 
 class Started(Message, frozen=True):
-    """The call at this position has begun. Sent only when it is the first after idling, or 50 ms after the last sign of life."""
+    """The call at this position has begun. Sent when it is the first after idling, or 50 ms after the last sign of
+    life.
+    """
 
     position: int
 

@@ -28,11 +28,16 @@ class Link(Protocol):
         """Hand a message over, waiting while the other side is slow. `NotConnected` when the link is gone."""
 
     def receive(self, timeout_s: float | None = None) -> list[bytes]:
-        """All messages that have arrived, waiting for the first; [] after ``timeout_s``. `NotConnected` when the link is gone
-        and everything that had arrived has been returned."""
+        """Messages that have arrived, waiting for the first; [] after ``timeout_s``.
+
+        `NotConnected` when the link is gone and everything that had arrived has been returned.
+        """
 
     def fileno(self) -> int:
-        """A descriptor to poll: readable when ``receive(0)`` may have something. Call ``receive(0)`` once before waiting on it."""
+        """A descriptor to poll: readable when ``receive(0)`` may have something.
+
+        Call ``receive(0)`` once before waiting on it.
+        """
 
     def close(self) -> None:
         """Close at once; harmless twice."""

@@ -1,7 +1,7 @@
 """The first message on every link, its answer, and the talk between hub and node process.
 
-Nothing that a peer sends is looked at before its hello has been checked: the key of the cluster, the protocol number and
-the minor version of Python.
+Nothing that a peer sends is looked at before its hello has been checked: the key of the cluster, the protocol number
+and the minor version of Python (see `fibernb.wire.admission`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class ClientHello(Message, frozen=True):
     pid: int = 0
     host: str = ""
     resumes: bool = False  # was attached to this cluster before
+    engine: EngineId | None = None  # the one that the client lives in, if it does
 
 
 class EngineHello(Message, frozen=True):
@@ -70,10 +71,12 @@ class Welcome(Message, frozen=True):
     cluster: str
     version: str
     hub_pid: int
+    max_seats: int = 1_000_000  # more than that cannot be scaled to, because of ``limit``
+    limit: str = ""
 
 
 class Refused(Message, frozen=True):
-    """The hub does not talk to this peer; the link is closed after it. ``kind``: "auth", "version", "protocol" or "taken"."""
+    """The hub does not talk to this peer, and hangs up. ``kind``: "auth", "version", "protocol" or "taken"."""
 
     kind: str
     reason: str

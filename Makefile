@@ -1,0 +1,100 @@
+# The commands of this repository. Each makes what it needs: virtual environments in .venv*, from PyPI, once.
+#
+#   make demo     the example notebooks, run headless; prints what they came to
+#   make test     linters, types, layers, the test suite and the notebooks, on every supported Python of this machine
+#   make lab      JupyterLab on the notebooks
+#   make bench    the benchmarks, written to docs/benchmarks.md; PEERS=all: beside Ray, Dask and ipyparallel
+#   make clean    removes everything that the others made
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+SUPPORTED := 3.11 3.12 3.13
+FOUND := $(foreach version,$(SUPPORTED),$(if $(shell .ci/find-python $(version)),$(version)))
+MAIN := $(firstword $(FOUND))
+OTHERS := $(filter-out $(MAIN),$(FOUND))
+PYTHON ?= $(shell .ci/find-python $(MAIN))
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))
+PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
+	--nbval-sanitize-with notebooks/sanitize.cfg --nbval-cell-timeout 120 --timeout 300
+
+.PHONY: demo test lint core-coverage suite notebooks others lab bench clean
+
+# ---- what people run ------------------------------------------------------------------------------------------
+
+demo: .venv/.has-notebooks
+	FIBERNB_PROGRESS=0 .venv/bin/python notebooks/demo.py $(NOTEBOOKS)
+
+test: lint core-coverage suite notebooks others
+	@echo "make test: all passed on Python $(FOUND)"
+
+lab: .venv/.has-lab
+	.venv/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --notebook-dir=notebooks
+
+ifeq ($(PEERS),all)
+bench: .venv-peers/.has-peers
+	.venv-peers/bin/python -m benchmarks --peers --write docs/benchmarks.md
+else
+bench: .venv/.has-notebooks
+	.venv/bin/python -m benchmarks --write docs/benchmarks.md
+endif
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- the parts of `make test` ---------------------------------------------------------------------------------
+
+lint: .venv/.has-test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+core-coverage: .venv/.has-test
+	.venv/bin/python -m pytest tests/core --cov=fibernb.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+suite: .venv/.has-test
+	.venv/bin/python -m pytest tests --ignore=tests/core
+
+notebooks: .venv/.has-test
+	FIBERNB_PROGRESS=0 .venv/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
+
+others: $(OTHERS:%=suite-%)
+
+suite-%: .venv-%/.has-test
+	.venv-$*/bin/python -m pytest tests
+	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
+
+# ---- environments: a stamp says that what pyproject.toml asks for has been installed --------------------------
+
+.venv/bin/python:
+	@$(if $(PYTHON),true,echo "no Python of $(SUPPORTED) found: install one, or name one by PYTHON=..." >&2; exit 1)
+	.ci/make-venv $(PYTHON) .venv
+
+.venv/.has-notebooks: pyproject.toml package.json | .venv/bin/python
+	.venv/bin/python $(PIP_INSTALL) -e '.[notebooks]'
+	touch $@
+
+.venv/.has-test: pyproject.toml package.json | .venv/bin/python
+	.venv/bin/python $(PIP_INSTALL) -e '.[notebooks,test]'
+	touch $@ .venv/.has-notebooks
+
+.venv/.has-lab: pyproject.toml package.json | .venv/bin/python
+	.venv/bin/python $(PIP_INSTALL) -e '.[notebooks,lab]'
+	touch $@ .venv/.has-notebooks
+
+.venv-peers/.has-peers: pyproject.toml package.json
+	test -x .venv-peers/bin/python || .ci/make-venv $(PYTHON) .venv-peers
+	.venv-peers/bin/python $(PIP_INSTALL) -e '.[notebooks]' ray distributed ipyparallel
+	touch $@
+
+.venv-%/.has-test: pyproject.toml package.json
+	test -x .venv-$*/bin/python || .ci/make-venv "$$(.ci/find-python $*)" .venv-$*
+	.venv-$*/bin/python $(PIP_INSTALL) -e '.[notebooks,test]'
+	touch $@
+.PRECIOUS: .venv-%/.has-test

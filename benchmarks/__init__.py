@@ -1,0 +1,1 @@
+"""FiberNB beside its peers: ``python -m benchmarks --help``."""

@@ -1,0 +1,54 @@
+"""Runs the benchmarks, prints them as Markdown, and says by its exit code whether every figure was met."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.peers import LIGHT, installed_heavy
+from benchmarks.scaling import scaling_figures
+from benchmarks.starting import starting_figures
+from benchmarks.throughput import no_op_figures, sleep_figures
+
+PARTS = ("tasks", "sleeps", "scaling", "starting")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--peers", action="store_true", help="also Ray, Dask and ipyparallel, as far as installed")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be given several times")
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of each measurement (default: 5)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the Markdown there too")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a figure is missed")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    peers = [*LIGHT, *(installed_heavy() if options.peers else {})]
+    parts = {
+        "starting": lambda: starting_figures(options.repeats, peers),
+        "scaling": lambda: scaling_figures(max(1, options.repeats // 2)),
+        "tasks": lambda: no_op_figures(options.repeats, options.peers),
+        "sleeps": lambda: sleep_figures(max(1, options.repeats // 2), options.peers),
+    }
+    facts = report.machine()
+    checks: list[report.Check] = []
+    tables: list[report.Table] = []
+    for name in options.only or parts:
+        print(f"measuring: {name}", file=sys.stderr, flush=True)
+        more_checks, table = parts[name]()
+        checks += more_checks
+        tables.append(table)
+    command = "make bench PEERS=all" if options.peers else "make bench"
+    text = report.document(command, facts, checks, tables)
+    print(text)
+    if options.write:
+        options.write.write_text(text)
+    return int(options.strict and not all(check.passed for check in checks))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

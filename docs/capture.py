@@ -1,0 +1,140 @@
+"""Takes the picture of the README: a real notebook, run in JupyterLab in a headless Chromium.
+
+    pip install playwright; apt-get install chromium
+    .venv/bin/python docs/capture.py docs/images/quickstart.png
+
+Wants JupyterLab and FiberNB in the Python that runs it. All settings, workspaces and files of the run stand in a
+temporary directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Page, sync_playwright
+
+BROWSER_FLAGS: Final = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+START_TIMEOUT_MS: Final = 60_000
+CELL_TIMEOUT_MS: Final = 60_000
+
+CELLS: Final = (
+    "%load_ext fibernb\n%fiber scale 8",
+    '%%parallel --into squares\nprint("ready")\nrank ** 2',
+    "def is_prime(number):\n    return number > 1 and all(number % divisor for divisor in range(2, number))",
+    """\
+%%parallel --each start=range(0, 40_000, 500) --into counts
+sum(is_prime(number) for number in range(start, start + 500))""",
+    "sum(counts), squares",
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def write_notebook(path: Path) -> None:
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    notebook = new_notebook(cells=[new_code_cell(source) for source in CELLS], metadata={"kernelspec": kernel})
+    nbformat.write(notebook, path)
+
+
+def lab_environment(directory: Path) -> dict[str, str]:
+    """Settings of nobody: every directory that Jupyter and IPython write to is a temporary one."""
+    places = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    return {**os.environ, **{name: str(directory / place) for name, place in places.items()}}
+
+
+@contextmanager
+def running_lab(directory: Path) -> Iterator[str]:
+    """The address of a JupyterLab that serves this directory."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
+        *(f"--ServerApp.port={port}", "--IdentityProvider.token=", f"--ServerApp.root_dir={directory}"),
+        *("--LabApp.news_url=None", "--LabApp.extension_manager=readonly"),
+    ]
+    with subprocess.Popen(command, env=lab_environment(directory), stderr=subprocess.DEVNULL) as server:
+        try:
+            yield f"http://127.0.0.1:{port}/lab"
+        finally:
+            shut_down(f"http://127.0.0.1:{port}")
+            server.terminate()
+
+
+def shut_down(address: str) -> None:
+    """End all kernels in order, so that their clusters end with them."""
+    with urllib.request.urlopen(f"{address}/api/kernels") as answer:
+        kernels = re.findall(r'"id": ?"([0-9a-f-]+)"', answer.read().decode())
+    for kernel in kernels:
+        urllib.request.urlopen(urllib.request.Request(f"{address}/api/kernels/{kernel}", method="DELETE")).close()
+
+
+def execute(page: Page, command: str, **arguments: Any) -> None:
+    page.evaluate(
+        "([command, arguments]) => window.jupyterapp.commands.execute(command, arguments)", [command, arguments]
+    )
+
+
+def run_notebook(page: Page, address: str, name: str) -> None:
+    """Open the notebook, run it, and wait until every cell has run."""
+    page.goto(f"{address}/tree/{name}", timeout=START_TIMEOUT_MS)
+    page.wait_for_function("() => window.jupyterapp !== undefined", timeout=START_TIMEOUT_MS)
+    page.evaluate("() => window.jupyterapp.restored")
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=START_TIMEOUT_MS)
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=START_TIMEOUT_MS)
+    execute(page, "application:toggle-left-area")
+    execute(page, "notebook:run-all-cells")
+    last = f".jp-CodeCell:nth-of-type({len(CELLS)}) .jp-OutputArea-executeResult"
+    page.wait_for_selector(last, timeout=CELL_TIMEOUT_MS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("--browser", default="/usr/bin/chromium")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        write_notebook(directory / "FiberNB.ipynb")
+        with running_lab(directory) as address, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=options.browser, args=BROWSER_FLAGS)
+            page = browser.new_page(viewport={"width": 960, "height": 620}, device_scale_factor=2)
+            run_notebook(page, address, "FiberNB.ipynb")
+            options.picture.parent.mkdir(parents=True, exist_ok=True)
+            page.locator(".jp-NotebookPanel-notebook").screenshot(path=options.picture)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""The functions of ``import fibernb as fnb``: one cluster for the process, started at first use."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fibernb import config as configuration
+from fibernb.client import current
+from fibernb.client.cluster import Cluster
+from fibernb.client.dialing import HubConnector
+from fibernb.client.functions import remote
+from fibernb.client.refs import ObjectRef
+from fibernb.client.session import Session
+from fibernb.client.waiting import get, wait
+from fibernb.config import Config
+from fibernb.core.messages import Scale
+from fibernb.engine import context
+from fibernb.errors import BackendError, ClusterError, ConfigError, NotConnected
+from fibernb.hub.connection import Connection, list_connections, read_connection
+from fibernb.hub.launch import launch
+
+__all__ = [
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "connect",
+    "current_cluster",
+    "get",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "nodes",
+    "put",
+    "rank",
+    "remote",
+    "shutdown",
+    "size",
+    "wait",
+]
+
+NESTED_LEASE_S: Final = 5.0  # an engine that is gone does not come back
+BACKENDS: Final = ("local",)
+IGNORED: Final = (  # Ray's arguments that change nothing here
+    "ignore_reinit_error",
+    "include_dashboard",
+    "log_to_driver",
+    "logging_level",
+    "configure_logging",
+    "dashboard_host",
+    "dashboard_port",
+)
+
+_lock = threading.RLock()
+_cluster: Cluster | None = None
+_forked_from: Connection | None = None
+
+
+def init(workers: int | None = None, backend: str | None = None, name: str | None = None, **options: Any) -> Cluster:
+    """Start a cluster for this process, or give the one that there is.
+
+    Parameters
+    ----------
+    workers : seats; None: as configured, or one a core. ``num_cpus`` is another name for it.
+    backend : where engines run: "local".
+    name : of the cluster; None: one is made up.
+    options : any other key of the configuration, such as ``lease_s``.
+
+    Raises `ConfigError` for options that cannot be, `BackendError` or `ClusterError` when the cluster does not start.
+    """
+    with _lock:
+        settings = _settings(workers, backend, name, options)
+        if is_initialized():
+            return _again(settings, name, workers if workers is not None else options.get("num_cpus"))
+        return _take(_started(settings))
+
+
+def connect(name: str | None = None) -> Cluster:
+    """Attach to a cluster that runs, by its name, directory or connection file; from now on this process uses it.
+
+    Raises `NotConnected` when there is none.
+    """
+    with _lock:
+        settings = configuration.load()
+        if _cluster is not None and is_initialized():
+            if name in (None, _cluster.name):
+                return _cluster
+            raise ConfigError(f"this process uses cluster {_cluster.name}: fibernb.shutdown() first, or detach")
+        return _take(_attached(read_connection(name or _only_name(settings), settings), settings))
+
+
+def shutdown() -> None:
+    """Leave the cluster; it ends if this process started it and nobody else is attached. Harmless twice."""
+    global _cluster
+    with _lock:
+        leaving, _cluster = _cluster, None
+        current.use(None)
+        if leaving is not None and not leaving.session.foreign:
+            leaving.close()
+
+
+def is_initialized() -> bool:
+    """Whether this process is attached to a cluster that lives."""
+    return _cluster is not None and not _cluster.session.foreign and _cluster.session.over is None
+
+
+def current_cluster() -> Cluster:
+    """The cluster of this process, started if there is none."""
+    with _lock:
+        if _cluster is not None and is_initialized():
+            return _cluster
+        engine = context.current()
+        if engine is not None:
+            return _take(_nested(engine))
+        if _forked_from is not None:
+            return _take(_attached(_forked_from, configuration.load()))
+        return init()
+
+
+# ---- values and tasks -----------------------------------------------------------------------------------
+
+
+def put(value: Any) -> ObjectRef:
+    """Give a value a reference, to pass it to many tasks."""
+    if isinstance(value, ObjectRef):
+        raise TypeError("put takes a value, and this is a reference already")
+    return _session().put(value)
+
+
+def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+    """Stop a task that is not done: running Python code gets a KeyboardInterrupt, `get` raises `TaskCancelled`.
+
+    Parameters
+    ----------
+    force : end the engine that runs it, at once.
+    recursive : stop the tasks that it has submitted as well.
+    """
+    if not isinstance(ref, ObjectRef):
+        raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}")
+    ref.cancel(force, recursive)
+
+
+# ---- the cluster ----------------------------------------------------------------------------------------
+
+
+def cluster_resources() -> dict[str, float]:
+    """What the cluster has, by Ray's names: ``CPU`` is the number of seats."""
+    return {"CPU": float(current_cluster().status().seats)}
+
+
+def available_resources() -> dict[str, float]:
+    """What of `cluster_resources` is free now."""
+    status = current_cluster().status()
+    return {"CPU": float(max(0, status.ready - status.busy))}
+
+
+def nodes() -> list[dict[str, Any]]:
+    """The hosts of the cluster, by Ray's keys."""
+    cluster = current_cluster()
+    status = cluster.status()
+    return [
+        {
+            "NodeID": status.node or cluster.connection.host,
+            "Alive": True,
+            "NodeManagerHostname": cluster.connection.host,
+            "Resources": {"CPU": float(status.seats)},
+        }
+    ]
+
+
+class RuntimeContext:
+    """Where this code runs: in an engine's task, or in the client."""
+
+    def get_task_id(self) -> str | None:
+        """The task that runs here, in hexadecimal; None in a client."""
+        engine = context.current()
+        return None if engine is None else f"{engine.task:016x}"
+
+    def get_worker_id(self) -> str:
+        """This process, in a form that no other one has."""
+        return f"{platform.node()}-{os.getpid()}"
+
+    def get_node_id(self) -> str:
+        """The host that this runs on."""
+        return platform.node()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where this code runs."""
+    return RuntimeContext()
+
+
+def rank() -> int:
+    """The seat of the engine that this runs on. Raises `ClusterError` outside of engines."""
+    return _engine().rank
+
+
+def size() -> int:
+    """How many seats the cluster has: in an engine, when its last cell began."""
+    engine = context.current()
+    known = None if engine is None else engine.size
+    return current_cluster().size if known is None else known
+
+
+def _engine() -> context.EngineContext:
+    engine = context.current()
+    if engine is None:
+        raise ClusterError(
+            "only code on an engine has a rank: run it in a %%parallel cell or with cluster.ranks[:].apply"
+        )
+    return engine
+
+
+# ---- starting and attaching -----------------------------------------------------------------------------
+
+
+def _session() -> Session:
+    return current.session or current.require()
+
+
+def _settings(workers: int | None, backend: str | None, name: str | None, given: dict[str, Any]) -> Config:
+    options = {key: value for key, value in given.items() if key not in IGNORED}
+    cpus = options.pop("num_cpus", None)
+    overrides = {**options, "workers": cpus if workers is None else workers, "backend": backend, "name": name}
+    settings = configuration.load(overrides)
+    if settings.backend not in BACKENDS:
+        raise BackendError(
+            f"there is no backend {settings.backend!r} in this version of FiberNB: use {', '.join(BACKENDS)}"
+        )
+    return settings
+
+
+def _again(settings: Config, name: str | None, workers: int | None) -> Cluster:
+    """The cluster that there is, with as many seats as are asked for."""
+    assert _cluster is not None
+    if name not in (None, _cluster.name):
+        raise ConfigError(
+            f"this process uses cluster {_cluster.name}: call fibernb.shutdown() before init(name={name!r}), "
+            "or fibernb.connect to attach to a cluster that runs"
+        )
+    if workers is not None and settings.workers is not None:
+        _cluster.scale(settings.workers, wait=False)
+    return _cluster
+
+
+def _started(settings: Config) -> Cluster:
+    connection = launch(settings)
+    cluster = _open(connection, settings, owned=True)
+    cluster.adopt(now=False)
+    seats = settings.workers if settings.workers is not None else _cores(settings)
+    cluster.session.tell(Scale(seats=seats))
+    return cluster
+
+
+def _attached(connection: Connection, settings: Config) -> Cluster:
+    cluster = _open(connection, settings, owned=False)
+    cluster.adopt()
+    return cluster
+
+
+def _nested(engine: context.EngineContext) -> Cluster:
+    """The cluster that this engine belongs to, for tasks that submit tasks."""
+    settings = msgspec.structs.replace(configuration.saved(Path(engine.directory)), lease_s=NESTED_LEASE_S)
+    connector = HubConnector(read_connection(engine.directory), settings, settings.lease_s, engine.engine)
+    return Cluster(Session(connector, lambda: engine.task or None), connector, owned=False)
+
+
+def _open(connection: Connection, settings: Config, owned: bool) -> Cluster:
+    connector = HubConnector(connection, settings, patience_s=settings.lease_s)
+    return Cluster(Session(connector), connector, owned)
+
+
+def _take(cluster: Cluster) -> Cluster:
+    global _cluster, _forked_from
+    _cluster, _forked_from = cluster, None
+    current.use(cluster.session)
+    return cluster
+
+
+def _only_name(settings: Config) -> str:
+    found = list_connections(settings)
+    if not found:
+        raise NotConnected("no cluster of yours runs here: fibernb.init() starts one")
+    if len(found) > 1:
+        names = ", ".join(connection.name for connection in found)
+        raise ConfigError(f"several clusters run: {names}. Say which one: fibernb.connect({found[0].name!r})")
+    return found[0].directory
+
+
+def _cores(settings: Config) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if settings.max_workers is None else min(cores, settings.max_workers)
+
+
+def _start_implicitly() -> Session:
+    return current_cluster().session
+
+
+def _forget_in_child() -> None:
+    """In a forked child: the next use attaches to the parent's cluster as a client of its own."""
+    global _cluster, _forked_from, _lock
+    _lock = threading.RLock()
+    parents, _cluster = _cluster, None
+    if parents is not None:
+        _forked_from = parents.connection
+    current.use(None)
+
+
+current.starter = _start_implicitly
+os.register_at_fork(after_in_child=_forget_in_child)
+atexit.register(shutdown)

@@ -1,0 +1,167 @@
+"""Cells that run on ranks: the handle of one that is under way, and what it comes to."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Final
+
+from fibernb.client import failures
+from fibernb.client.refs import ObjectRef, error_of, value_of
+from fibernb.client.session import Session
+from fibernb.core.messages import Said, Status
+from fibernb.errors import CellTimeout, WorkerDied
+from fibernb.model import Outcome, Rank
+
+STATUS_AGE_S: Final = 0.2  # how old the hub's word may be that tells which ranks run
+
+
+class CellResult(list[Any]):
+    """The values of a cell or call, in the order of its ranks."""
+
+    def __init__(self, values: Iterable[Any], ranks: Sequence[Rank]) -> None:
+        super().__init__(values)
+        self.ranks = tuple(ranks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CellResult, (list(self), self.ranks)
+
+
+class CellHandle:
+    """A cell, or any call, that is under way on some ranks.
+
+    Parameters
+    ----------
+    session : where it runs.
+    ranks : the seats, in the order of results.
+    refs : one for each rank.
+    """
+
+    def __init__(self, session: Session, ranks: Sequence[Rank], refs: Sequence[ObjectRef]) -> None:
+        self.ranks = tuple(ranks)
+        self.refs = tuple(refs)
+        self._session = session
+        self._spoke: set[int] = set()  # tasks that have said something
+        self._asked_at = 0.0
+
+    def done(self) -> bool:
+        """Whether every rank has finished, one way or the other."""
+        return all(ref.answer is not None for ref in self.refs)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for every rank; False when some have not finished after ``timeout`` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for ref in self.refs:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if ref.answer is None and not self._session.wait(ref.done, left):
+                return False
+        return True
+
+    def result(self, timeout: float | None = None) -> CellResult:
+        """The values in rank order; waits for them.
+
+        Parameters
+        ----------
+        timeout : seconds, after which the cell is cancelled; None waits for ever.
+
+        Raises what the ranks raised (see `failures.combined`), or `CellTimeout`.
+        """
+        if not self.wait(timeout):
+            self.cancel()
+            raise CellTimeout(
+                f"the cell had not finished after {timeout:g} s on ranks {self._unfinished()}; it is cancelled"
+            )
+        errors = self.errors()
+        if errors:
+            raise failures.combined(errors, len(self.ranks))
+        return CellResult(self.values().values(), self.ranks)
+
+    def values(self) -> dict[Rank, Any]:
+        """The values of the ranks that have finished well, whatever became of the others."""
+        return {
+            rank: value_of(ref.answer)
+            for rank, ref in zip(self.ranks, self.refs, strict=True)
+            if ref.answer is not None and ref.answer.outcome is Outcome.OK
+        }
+
+    def errors(self) -> dict[Rank, BaseException]:
+        """The exceptions of the ranks that have failed."""
+        return {
+            rank: error_of(ref.answer)
+            for rank, ref in zip(self.ranks, self.refs, strict=True)
+            if ref.answer is not None and ref.answer.outcome is not Outcome.OK
+        }
+
+    def cancel(self, force: bool = False) -> None:
+        """Stop the cell on every rank that has not finished; a second time, or with ``force``, engines are replaced."""
+        self._session.cancel(self.refs, force)
+
+    def states(self) -> list[str]:
+        """What each rank does: ``waiting``, ``running``, ``done``, ``failed`` or ``lost``. Never waits."""
+        running = self._running()
+        return [self._state(ref, running) for ref in self.refs]
+
+    def add_done_callback(self, callback: Callable[[CellHandle], object]) -> None:
+        """Call ``callback(handle)`` once every rank has finished."""
+        left = set(self.refs)
+
+        def finished(ref: ObjectRef) -> None:
+            left.discard(ref)
+            if not left:
+                callback(self)
+
+        for ref in self.refs:
+            ref.add_done_callback(finished)
+        if not self.refs:
+            callback(self)
+
+    def note(self, said: Said) -> None:
+        """A rank has said something, so it runs."""
+        self._spoke.add(said.task)
+
+    def __await__(self) -> Generator[Any, None, CellResult]:
+        yield from self._arrival().__await__()
+        return self.result()
+
+    async def _arrival(self) -> None:
+        await asyncio.gather(*(ref._arrival() for ref in self.refs if not ref.done()))
+
+    def _running(self) -> set[int]:
+        if not self.done() and time.monotonic() - self._asked_at > STATUS_AGE_S and self._session.over is None:
+            self._asked_at = time.monotonic()
+            self._session.ask_status()
+        return self._spoke | _tasks_of(self._session.inbox.status)
+
+    def _state(self, ref: ObjectRef, running: set[int]) -> str:
+        if ref.answer is None:
+            return "running" if ref.id in running else "waiting"
+        if ref.answer.outcome is Outcome.OK:
+            return "done"
+        return "lost" if isinstance(error_of(ref.answer), WorkerDied) else "failed"
+
+    def _unfinished(self) -> str:
+        return failures.shorthand(rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done())
+
+    def __repr__(self) -> str:
+        states = self.states()
+        counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        return f"<cell on ranks {failures.shorthand(self.ranks)}: {counts or 'no ranks'}>"
+
+
+def _tasks_of(status: Status | None) -> set[int]:
+    return set() if status is None else {seat.task for seat in status.engines if seat.task is not None}
+
+
+def imports_of(source: str) -> list[str]:
+    """The import statements at the top level of a cell, each as source; lines of IPython's own syntax do not count.
+
+    None are found where the rest is no Python.
+    """
+    lines = ["" if line.startswith(("%", "!")) else line for line in source.splitlines()]
+    try:
+        body = ast.parse("\n".join(lines)).body
+    except SyntaxError:
+        return []
+    return [ast.unparse(statement) for statement in body if isinstance(statement, ast.Import | ast.ImportFrom)]

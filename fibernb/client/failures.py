@@ -1,0 +1,61 @@
+"""The errors of many ranks as one: what users see when a cell or a call failed on some of them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+
+from fibernb.errors import RemoteTraceback
+from fibernb.model import Rank
+
+
+def combined(errors: Mapping[Rank, BaseException], size: int) -> BaseException:
+    """One exception for all: itself if they are alike, otherwise a group with one of each kind.
+
+    Each gets a note that names its ranks, unless there is one rank only.
+
+    Parameters
+    ----------
+    errors : at least one, by rank.
+    size : on how many ranks the work ran.
+    """
+    kinds: dict[tuple[object, ...], list[Rank]] = {}
+    for rank, error in errors.items():
+        kinds.setdefault(_kind(error), []).append(rank)
+    first_ones = [_noted(errors[ranks[0]], ranks, size) for ranks in kinds.values()]
+    if len(first_ones) == 1:
+        return first_ones[0]
+    return BaseExceptionGroup(f"{len(errors)} of {size} ranks failed in {len(first_ones)} ways", first_ones)
+
+
+def _kind(error: BaseException) -> tuple[object, ...]:
+    """What makes two errors alike: type, message, and where they were raised."""
+    if hasattr(error, "exit_code"):  # the engine of each rank died its own death, but the way is the same
+        return (type(error).__name__, error.exit_code)
+    return (type(error).__module__, type(error).__qualname__, str(error), _place(error))
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the remote traceback that names a file and line."""
+    cause = error.__cause__
+    if not isinstance(cause, RemoteTraceback):
+        return "".join(traceback.format_tb(error.__traceback__)[-1:])
+    places = [line.strip() for line in cause.text.splitlines() if line.lstrip().startswith(("File ", "Cell In"))]
+    return places[-1] if places else ""
+
+
+def _noted(error: BaseException, ranks: list[Rank], size: int) -> BaseException:
+    if size > 1:
+        error.add_note(f"on rank{'s' if len(ranks) > 1 else ''} {shorthand(ranks)} of {size}")
+    return error
+
+
+def shorthand(ranks: Iterable[Rank]) -> str:
+    """Ranks as people write them: ``0-3, 7``."""
+    runs: list[list[Rank]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

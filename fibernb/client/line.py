@@ -1,0 +1,269 @@
+"""The link of a session: who sends, who reads, and what happens when it breaks.
+
+Sending and reading are safe against Ctrl-C (`fibernb.client.interrupts`). Should anything else cut a message in two,
+such as a signal handler that raises, the link counts as broken: a new one is opened and nothing is lost, because the
+hub keeps what is not acknowledged and the ledger what is not answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fibernb.client.books import ACKNOWLEDGE_S, Books
+from fibernb.client.dialing import Connector, Opened
+from fibernb.client.inbox import Inbox
+from fibernb.client.interrupts import Deferral
+from fibernb.client.turns import Turns
+from fibernb.core.messages import Goodbye
+from fibernb.errors import FibernbError, NotConnected
+from fibernb.model import ClientId
+from fibernb.transport import Link
+from fibernb.wire import codec
+
+TICK_S: Final = 0.002  # how often the background thread looks while others read
+FLUSH_S: Final = 0.001  # how long a call waits for company before it leaves
+HOT_S: Final = 0.01  # how long the background thread stays alert after something was submitted
+FOLLOW_S: Final = 0.05  # how long an interrupt may wait for a thread that follows
+JOIN_S: Final = 2.0
+
+log: Final = logging.getLogger(__name__)
+
+
+class Line:
+    """The link to the hub, shared by all threads of a session.
+
+    Parameters
+    ----------
+    connector : opens links.
+    books : gives what is to be sent.
+    inbox : takes what arrives.
+    """
+
+    def __init__(self, connector: Connector, books: Books, inbox: Inbox) -> None:
+        self.cold = False  # the background thread sleeps until somebody wakes it
+        self.over: FibernbError | None = None
+        self._connector = connector
+        self._books = books
+        self._inbox = inbox
+        self._client: ClientId = 0
+        self._link: Link | None = None
+        self._turns = Turns(books.mutex)
+        self._deferral = Deferral(self._turns.wake)
+        self._sending = threading.RLock()
+        self._in_flush = False
+        self._closing = False
+        self._hot_until = 0.0
+        self._thread = threading.Thread(target=self._serve, name="fibernb-session", daemon=True)
+
+    def open(self) -> Opened:
+        """Open the first link and start the background thread."""
+        opened = self._connector.connect()
+        self._client = opened.client
+        self._turns.watch(opened.link.fileno())
+        self._inbox.take_in(opened.backlog)
+        self._link = opened.link
+        self._thread.start()
+        return opened
+
+    # ---- sending -----------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Send everything that waits to be sent."""
+        with self._deferral:
+            self._flush()
+
+    def warm_up(self) -> None:
+        """Something waits to be sent: see that the background thread sends it soon."""
+        if self.cold:
+            self.cold = False
+            self._turns.wake()
+
+    def _flush(self) -> None:
+        with self._sending:
+            link = self._link
+            if link is None or self._in_flush:
+                return
+            self._in_flush = True
+            try:
+                for message in self._books.outgoing():
+                    link.send(codec.encode(message))
+            except NotConnected:
+                self._lose(link)
+            except BaseException:
+                self._lose(link)
+                raise
+            finally:
+                self._in_flush = False
+
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Send what waits, then take in what arrives until ``done()``; False after ``timeout_s``.
+
+        Raises `NotConnected` when the session ends without it.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            with self._deferral:
+                self._flush()
+                self._listen(done, deadline)
+            self._inbox.call_back()
+            if done():
+                return True
+            if self.over is not None:
+                raise NotConnected(str(self.over)) from self.over
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+    def _listen(self, done: Callable[[], bool], deadline: float | None) -> None:
+        """Until done, the deadline, an interrupt, or callbacks that are due."""
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            pause = FOLLOW_S if left is None else min(left, FOLLOW_S)
+            if self._link is None:
+                self._turns.rest(done, pause)
+            elif self._turns.leads():
+                self._read(left)
+            elif self._turns.take():
+                self._lead(done, deadline)
+            else:
+                self._turns.follow(done, pause)
+            if done() or self._is_disturbed() or (left is not None and left <= 0):
+                return
+
+    def _lead(self, done: Callable[[], bool], deadline: float | None) -> None:
+        try:
+            while not (done() or self._is_disturbed() or self._link is None):
+                left = None if deadline is None else deadline - time.monotonic()
+                self._read(left)
+                if left is not None and left <= 0:
+                    return
+        finally:
+            self._turns.leave()
+
+    def _is_disturbed(self) -> bool:
+        return self._deferral.pending() or self._inbox.has_calls or self.over is not None
+
+    def _read(self, timeout_s: float | None) -> None:
+        """Take in what has arrived, waiting for it once. Only the leader reads."""
+        link = self._link
+        if link is None:
+            return
+        if not self._take_arrived(link) and (timeout_s is None or timeout_s > 0):
+            self._turns.await_input(timeout_s)
+            self._take_arrived(link)
+
+    def _take_arrived(self, link: Link) -> bool:
+        try:
+            messages = link.receive(0)
+            if messages:
+                self._inbox.take_in(messages)
+                self._turns.announce()
+            return bool(messages)
+        except NotConnected:
+            self._lose(link)
+        except FibernbError as error:
+            self.end(error)
+        except BaseException:
+            self._lose(link)
+            raise
+        return True  # something has happened
+
+    # ---- the background thread ---------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._closing and self.over is None:
+            if self._link is None:
+                self._reconnect()
+            elif self._turns.take_in_background():
+                self._serve_turn()
+            else:
+                time.sleep(TICK_S)
+            self._flush_due()
+            self._inbox.call_back()
+
+    def _serve_turn(self) -> None:
+        """Read until somebody else wants to, or callbacks are due."""
+        try:
+            while not (self._turns.wanted() or self._is_disturbed() or self._closing or self._link is None):
+                self._read(self._patience_s())
+                self.cold = False
+                self._flush_due()
+        finally:
+            self._turns.leave()
+
+    def _patience_s(self) -> float | None:
+        if time.monotonic() < self._hot_until:
+            return FLUSH_S
+        self.cold = True  # before the look: who submits afterwards wakes us
+        if self._books.outbox:
+            self.cold = False
+            return FLUSH_S
+        return ACKNOWLEDGE_S if self._books.owes else None
+
+    def _flush_due(self) -> None:
+        if self._books.wants_flush():
+            self._hot_until = time.monotonic() + HOT_S
+            self._flush()
+
+    # ---- breaks ------------------------------------------------------------------------------------------
+
+    def _lose(self, link: Link) -> None:
+        """The link is broken: the background thread opens another."""
+        with self._books.mutex:
+            if self._link is not link:
+                return
+            self._link = None
+        link.close()
+        self._turns.wake()
+        self._turns.announce()
+
+    def _reconnect(self) -> None:
+        try:
+            opened = self._connector.reconnect(self._client)
+        except (FibernbError, OSError) as error:
+            self.end(error if isinstance(error, FibernbError) else NotConnected(str(error)))
+            return
+        while not self._turns.take():  # somebody still looks at the old link
+            self._turns.wake()
+            time.sleep(TICK_S)
+        try:
+            self._turns.watch(opened.link.fileno())
+            self._books.restart(opened.fresh)
+            self._inbox.take_in(opened.backlog)
+            self._link = opened.link
+        finally:
+            self._turns.leave()
+
+    def end(self, error: FibernbError) -> None:
+        """The session is over: what is unanswered fails with ``error``."""
+        with self._books.mutex:
+            if self.over is not None:
+                return
+            self.over = error
+        self._inbox.fail(error)
+        self._turns.wake()
+        self._turns.announce()
+
+    def close(self, goodbye: Goodbye) -> None:
+        """Take leave of the hub, and end."""
+        if self.over is None:
+            self._books.send(goodbye)
+            self.flush()
+        self._closing = True
+        self.end(NotConnected(f"the session with cluster {self._connector.name} has been closed"))
+        if threading.current_thread() is not self._thread:
+            self._thread.join(JOIN_S)
+        if self._link is not None:
+            self._link.close()
+        self._inbox.call_back()
+
+    def forsake(self) -> None:
+        """In a forked child: let go of the parent's link without a word to the hub."""
+        if self._link is not None:
+            os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), self._link.fileno())

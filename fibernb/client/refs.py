@@ -1,0 +1,263 @@
+"""References to values that tasks will have: the futures of FiberNB.
+
+A reference that has its answer holds it as a pickle and unpickles it at every ``get``, so that two readers never share
+a mutable value. What the session needs of a reference stands in plain slots, since there is one for every task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, Protocol
+
+from fibernb import serialize
+from fibernb.errors import GetTimeout, TaskCancelled
+from fibernb.model import Call, Digest, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
+
+log: Final = logging.getLogger(__name__)
+
+
+class Group:
+    """What the calls of one submission share. Calls of the same group, by identity, travel in one message."""
+
+    __slots__ = ("function", "options", "parent")
+
+    def __init__(self, function: Digest, options: TaskOptions, parent: TaskId | None = None) -> None:
+        self.function = function
+        self.options = options
+        self.parent = parent
+
+
+class Pinned(Group):
+    """As `Group`, for one call that is tied to a rank."""
+
+    __slots__ = ("rank",)
+
+    def __init__(self, function: Digest, options: TaskOptions, parent: TaskId | None, rank: Rank) -> None:
+        super().__init__(function, options, parent)
+        self.rank = rank
+
+
+class Owner(Protocol):
+    """What a reference needs of the session that made it."""
+
+    name: str
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool: ...
+
+    def flush(self) -> None: ...
+
+    def fetch(self, ref: ObjectRef) -> None: ...
+
+    def watch(self, ref: ObjectRef, callback: Callable[[ObjectRef], object]) -> None: ...
+
+    def cancel(self, refs: Iterable[ObjectRef], force: bool = False, recursive: bool = True) -> None: ...
+
+    def share(self, ref: ObjectRef) -> None: ...
+
+
+class Attachment:
+    """What few references have: callbacks, inputs to keep alive, siblings of the same task."""
+
+    __slots__ = ("callbacks", "inputs", "siblings")
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[ObjectRef], object]] = []
+        self.inputs: tuple[ObjectRef, ...] = ()
+        self.siblings: tuple[ObjectRef, ...] = ()
+
+
+class ObjectRef:
+    """A value that a task will have, or that was put.
+
+    ``fibernb.get(ref)``, ``await ref``, ``ref.result(timeout)`` and ``ref.future()`` give the value or raise the task's
+    exception. As an argument of another task it stands for its value.
+    """
+
+    __slots__ = ("__weakref__", "answer", "attachment", "call", "group", "id", "session")
+
+    def __init__(self, id_: ObjectId, session: Owner, group: Group | None = None, call: Call | None = None) -> None:
+        self.id = id_
+        self.session = session
+        self.group = group
+        self.call = call
+        self.answer: Result | None = None
+        self.attachment: Attachment | None = None
+
+    def done(self) -> bool:
+        """Whether the value, or the exception, is here."""
+        return self.answer is not None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The value; waits for it.
+
+        Parameters
+        ----------
+        timeout : seconds; None waits for ever.
+
+        Raises `GetTimeout` when it was not there in time, or whatever the task raised.
+        """
+        return value_of(self._wait(timeout))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The exception that the task raised, or None; waits for it as `result` does."""
+        answer = self._wait(timeout)
+        return None if answer.outcome is Outcome.OK else error_of(answer)
+
+    def add_done_callback(self, callback: Callable[[ObjectRef], object]) -> None:
+        """Call ``callback(ref)`` once the answer is here: now, or later from the thread that reads it."""
+        self.session.fetch(self)
+        self.session.watch(self, callback)
+
+    def future(self) -> concurrent.futures.Future[Any]:
+        """A `concurrent.futures.Future` with the same value; cancelling it cancels the task."""
+        future = TaskFuture(self)
+        self.add_done_callback(future.take)
+        self.session.flush()
+        return future
+
+    def cancel(self, force: bool = False, recursive: bool = True) -> None:
+        """As `fibernb.cancel`."""
+        self.session.cancel([self], force, recursive)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self.answer is None:
+            yield from self._arrival().__await__()
+        return value_of(self._answered())
+
+    def _arrival(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        arrival: asyncio.Future[None] = loop.create_future()
+        self.add_done_callback(lambda _: _tell_loop(loop, arrival))
+        self.session.flush()
+        return arrival
+
+    def _wait(self, timeout: float | None) -> Result:
+        if self.answer is None:
+            self.session.fetch(self)
+            if not self.session.wait(self.done, timeout):
+                raise GetTimeout(f"{self!r} was not ready within {timeout} s; its task goes on")
+        return self._answered()
+
+    def _answered(self) -> Result:
+        assert self.answer is not None
+        return self.answer
+
+    def __reduce__(self) -> tuple[Callable[..., ObjectRef], tuple[object, ...]]:
+        self.session.share(self)
+        return revive, (self.id, self.session.name)
+
+    def __copy__(self) -> ObjectRef:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectRef:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ObjectRef) and self.id == other.id)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        state = "pending" if self.answer is None else self.answer.outcome.name.lower()
+        name = f" of {self.group.options.name}" if self.group is not None and self.group.options.name else ""
+        return f"ObjectRef({self.id:016x}{name}, {state})"
+
+
+class TaskFuture(concurrent.futures.Future[Any]):
+    """The future of one task; cancelling it cancels the task wherever it is."""
+
+    def __init__(self, ref: ObjectRef | None = None) -> None:
+        super().__init__()
+        self.ref = ref  # None: not submitted yet
+        self._claims = iter((True,))  # who takes the one item decides how the future ends
+
+    def cancel(self) -> bool:
+        if not next(self._claims, False):
+            return self.cancelled()
+        self._end_cancelled()
+        if self.ref is not None:
+            self.ref.cancel()
+        return True
+
+    def take(self, ref: ObjectRef) -> None:
+        """Take over the answer of the reference, unless the future was cancelled first."""
+        if not next(self._claims, False):
+            return
+        answer = ref._answered()
+        if answer.outcome is Outcome.CANCELLED:
+            self._end_cancelled()
+            return
+        self.set_running_or_notify_cancel()
+        if answer.outcome is Outcome.OK:
+            self._take_value(answer)
+        else:
+            self.set_exception(error_of(answer))
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error, unless the future was cancelled first."""
+        if next(self._claims, False):
+            self.set_running_or_notify_cancel()
+            self.set_exception(error)
+
+    def _end_cancelled(self) -> None:
+        super().cancel()
+        self.set_running_or_notify_cancel()
+
+    def _take_value(self, answer: Result) -> None:
+        try:
+            value = serialize.loads(answer.value)
+        except Exception as error:  # noqa: BLE001  whatever the class of the value raises is the future's answer
+            self.set_exception(error)
+        else:
+            self.set_result(value)
+
+
+def value_of(answer: Result) -> Any:
+    """The value of a finished task, or its exception, raised."""
+    if answer.outcome is Outcome.OK:
+        return serialize.loads(answer.value)
+    raise error_of(answer)
+
+
+def error_of(answer: Result) -> BaseException:
+    """The exception of a task that failed or was cancelled."""
+    error = serialize.loads_error(answer.value)
+    if answer.outcome is Outcome.CANCELLED and isinstance(error, KeyboardInterrupt):
+        cancelled = TaskCancelled("the task was cancelled while it ran")
+        cancelled.__cause__ = error.__cause__
+        return cancelled
+    return error
+
+
+def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], object]]) -> None:
+    """Call each with the reference; what one raises is logged and does not reach the others."""
+    for callback in callbacks:
+        try:
+            callback(ref)
+        except Exception:
+            log.exception("a callback of %r failed", ref)
+
+
+def _tell_loop(loop: asyncio.AbstractEventLoop, arrival: asyncio.Future[None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_arrive, arrival)
+
+
+def _arrive(arrival: asyncio.Future[None]) -> None:
+    if not arrival.done():
+        arrival.set_result(None)
+
+
+# ---- references that travel ------------------------------------------------------------------------------
+
+reviver: Callable[[ObjectId, str], ObjectRef] | None = None  # set by fibernb.client.current
+
+
+def revive(id_: ObjectId, cluster: str) -> ObjectRef:
+    """A reference that has travelled inside of a value, as this process's session knows it."""
+    assert reviver is not None
+    return reviver(id_, cluster)

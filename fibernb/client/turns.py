@@ -1,0 +1,128 @@
+"""Whose turn it is to read the link.
+
+The one who waits reads: it takes the lead, and a synchronous call never leaves its own thread. Others who wait follow
+and are told when something has come. When nobody waits, a background thread reads; it gives the lead up when it is
+woken, and comes back only when nobody has led for a while, so that a loop of calls never hands over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+REST_S: Final = 0.005  # how long nobody must have led before the background reads again
+
+
+class Turns:
+    """The lead among threads that want to read, and the pipe that wakes the one who reads.
+
+    Parameters
+    ----------
+    mutex : the session's lock; it guards the lead as well.
+    """
+
+    def __init__(self, mutex: threading.RLock) -> None:
+        self._changed = threading.Condition(mutex)
+        self._leader = 0  # thread identity; 0: nobody
+        self._left_at = 0.0
+        self._followers = 0
+        self._background = 0  # identity of the background thread while it leads
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._waker, False)
+        self._poll = select.poll()
+        self._poll.register(self._woken, select.POLLIN)
+        self._watched = -1
+
+    def take(self) -> bool:
+        """Take the lead if it is free; also True for the thread that has it already."""
+        me = threading.get_ident()
+        with self._changed:
+            if self._leader == 0:
+                self._leader = me
+            return self._leader == me
+
+    def take_in_background(self) -> bool:
+        """Take the lead for the background thread, if it is free, unwanted, and has been for a while."""
+        with self._changed:
+            if self._leader or self._followers or time.monotonic() - self._left_at < REST_S:
+                return False
+            self._leader = self._background = threading.get_ident()
+            return True
+
+    def leave(self) -> None:
+        """Give the lead up; those who follow look again."""
+        with self._changed:
+            self._left_at = time.monotonic()
+            self._leader = self._background = 0
+            if self._followers:
+                self._changed.notify_all()
+
+    def leads(self) -> bool:
+        """Whether the calling thread has the lead."""
+        return self._leader == threading.get_ident()
+
+    def wanted(self) -> bool:
+        """Whether somebody waits for the lead or for news."""
+        return self._followers > 0
+
+    def follow(self, done: Callable[[], bool], timeout_s: float | None) -> None:
+        """Wait until something has come or the lead has changed hands."""
+        with self._changed:
+            self._followers += 1  # before the look: who finishes afterwards sees a follower
+            try:
+                if not done() and self._leader:
+                    if self._background:
+                        self.wake()
+                    self._changed.wait(timeout_s)
+            finally:
+                self._followers -= 1
+
+    def rest(self, done: Callable[[], bool], timeout_s: float | None) -> None:
+        """Wait for news while there is no link to read."""
+        with self._changed:
+            self._followers += 1
+            try:
+                if not done():
+                    self._changed.wait(timeout_s)
+            finally:
+                self._followers -= 1
+
+    def announce(self) -> None:
+        """Something has come: those who follow look at it."""
+        if self._followers:
+            with self._changed:
+                self._changed.notify_all()
+
+    def watch(self, descriptor: int) -> None:
+        """The descriptor of the link to read from now on. Only the leader calls this."""
+        if self._watched >= 0:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(self._watched)
+        self._watched = descriptor
+        if descriptor >= 0:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def await_input(self, timeout_s: float | None) -> None:
+        """Wait until the link may be read, or `wake`. Only the leader calls this."""
+        timeout_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
+        for descriptor, _ in self._poll.poll(timeout_ms):
+            if descriptor == self._woken:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._woken, 4096)
+
+    def wake(self) -> None:
+        """End the leader's wait; from any thread or signal handler."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._waker, b"\0")
+
+    def close(self) -> None:
+        """Close the pipe. Nobody may use this object afterwards."""
+        waker, self._waker = self._waker, -1
+        os.close(waker)
+        os.close(self._woken)

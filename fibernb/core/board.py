@@ -1,0 +1,201 @@
+"""All records of one cluster in one place, with the few things that every chapter does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from fibernb.core.clients import Client
+from fibernb.core.commands import Command, TellClient, TellEngine
+from fibernb.core.errorvalues import ErrorFactory
+from fibernb.core.functions import Function, Functions
+from fibernb.core.messages import Forget, ToClient, ToEngine
+from fibernb.core.nodes import Node
+from fibernb.core.objects import Objects
+from fibernb.core.queueing import FairQueue
+from fibernb.core.receipts import Receipt
+from fibernb.core.replay import Replay
+from fibernb.core.seats import Engine, IdleSeats, Seat
+from fibernb.core.settings import CoreSettings
+from fibernb.core.states import SeatState
+from fibernb.core.tasks import Group, GroupKey, Task
+from fibernb.core.timers import Timers
+from fibernb.model import DEFAULT_OPTIONS, ClientId, Digest, EngineId, ObjectId, Rank, Result, TaskId, TaskOptions
+
+_IDLE: Final = SeatState.IDLE  # (looking up a member costs more than all the rest, before Python 3.12)
+EVERYDAY: Final = frozenset({(SeatState.IDLE, SeatState.BUSY), (SeatState.BUSY, SeatState.IDLE)})
+INTERNAL_CLIENT: Final = 0  # owns replayed calls
+
+
+class Counts:
+    """What has happened since the scheduler began."""
+
+    __slots__ = ("failed", "finished", "refused")
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self.failed = 0
+        self.refused = 0
+
+
+class Orphan:
+    """A result that came from before a restart of the hub, whose client has not asked for it yet."""
+
+    __slots__ = ("receipt", "result")
+
+    def __init__(self, result: Result, receipt: Receipt) -> None:
+        self.result = result
+        self.receipt = receipt
+
+
+class Scaling:
+    """How many seats are declared, and by whom. ``maximum`` None: autoscaling is off."""
+
+    __slots__ = ("idle_s", "maximum", "minimum", "seats")
+
+    def __init__(self) -> None:
+        self.seats = 0
+        self.minimum = 0
+        self.maximum: int | None = None
+        self.idle_s = 0.0
+
+
+class Board:
+    """The state of a scheduler. Every record stands in exactly one table here, by its id."""
+
+    def __init__(self, settings: CoreSettings, errors: ErrorFactory) -> None:
+        self.settings = settings
+        self.errors = errors
+        self.started_at: float | None = None
+        self.commands: list[Command] = []
+        self.timers = Timers()
+        self.counts = Counts()
+        self.stopped = False
+        self.detached = False
+
+        self.tasks: dict[TaskId, Task] = {}  # that have not ended
+        self.groups: dict[GroupKey, Group] = {}  # that have such tasks
+        self.children: dict[TaskId, dict[Group, None]] = {}  # groups by the task that submitted them
+        self.answers: dict[ObjectId, Result] = {}  # that are not acknowledged
+        self.part_of: dict[ObjectId, TaskId] = {}  # further values of tasks that return several
+        self.objects = Objects()
+        self.functions = Functions()
+        self.internal = Client(INTERNAL_CLIENT, 0.0, None)
+        self.claimed = Group(  # of tasks that engines have and whose clients have not come back yet
+            (INTERNAL_CLIENT, b"", None, b""), self.internal, Function(b"", b"", ""), DEFAULT_OPTIONS, None
+        )
+        self.replay = Replay()
+        self.replay_ids = 0
+
+        self.plain = FairQueue()  # tasks that need a seat and nothing else
+        self.special = FairQueue()  # tasks that need more
+        self.stale: dict[Group, None] = {}  # groups with withdrawn tasks in their queues
+        self.starving_since: float | None = None  # a special task does not fit since then
+
+        self.clients: dict[ClientId, Client] = {}
+        self.outgoing: dict[ClientId, Client] = {}  # with results in their outbox
+
+        self.scaling = Scaling()
+        self.nodes: dict[str, Node] = {}
+        self.seats: dict[Rank, Seat] = {}
+        self.engines: dict[EngineId, Engine] = {}
+        self.next_engine = 1
+        self.wanted: dict[Rank, None] = {}  # seats that need an engine now
+        self.idle = IdleSeats()
+        self.hungry: dict[EngineId, Engine] = {}  # busy engines that may have room for a next batch
+        self.deep: dict[EngineId, Engine] = {}  # engines that may hold calls which have not begun
+        self.interrupted: dict[EngineId, Engine] = {}  # engines with interrupted tasks in their line
+        self.draining: dict[Rank, None] = {}  # seats that are declared no more
+        self.awake: dict[Rank, None] = {}  # seats whose pinned tasks need a look
+        self.forgetful: dict[EngineId, Engine] = {}  # engines that may forget more than they know
+
+        self.seats_changed = False
+        self.lost_ranks: dict[Rank, None] = {}  # since the last SeatsChanged
+        self.problems: dict[str, str] = {}  # why seats do not fill, by kind
+
+        self.recovering: dict[EngineId, None] = {}  # engines from before a restart that have not told all
+        self.hold_starts = False  # after a restart: until it is known how many seats there are to be
+        self.unsettled = False  # clients of the hub before this one may still come back
+        self.orphans: dict[TaskId, Orphan] = {}
+
+    def tell_client(self, client: Client, message: ToClient) -> None:
+        self.commands.append(TellClient(client=client.id, message=message))
+
+    def tell_engine(self, engine: Engine, message: ToEngine) -> None:
+        self.commands.append(TellEngine(engine=engine.id, message=message))
+
+    def queue_of(self, group: Group) -> FairQueue:
+        return self.plain if group.plain else self.special
+
+    def group(self, client: Client, function: Digest, options: TaskOptions, parent: TaskId | None) -> Group | None:
+        """The group of such calls, made if there is none; None when the function's code is not known."""
+        key = (client.id, function, parent, msgspec.msgpack.encode(options))
+        group = self.groups.get(key)
+        if group is None:
+            known = self.functions.by_digest.get(function)
+            if known is None:
+                return None
+            group = self.groups[key] = Group(key, client, known, options, parent)
+            if parent is not None:
+                self.children.setdefault(parent, {})[group] = None
+        return group
+
+    def drop_group(self, group: Group) -> None:
+        """A group's last task has ended."""
+        if self.groups.get(group.key) is group:
+            del self.groups[group.key]
+        if group.parent is not None:
+            siblings = self.children.get(group.parent)
+            if siblings is not None:
+                siblings.pop(group, None)
+                if not siblings:
+                    del self.children[group.parent]
+
+    def engine_of(self, rank: Rank) -> Engine:
+        """The engine of a seat that has one."""
+        engine = self.seats[rank].engine
+        assert engine is not None
+        return engine
+
+    def move_seat(self, seat: Seat, state: SeatState, now: float) -> None:
+        """Change a seat's state, and the tables that follow it."""
+        before = seat.state
+        seat.move(state, now)
+        if before is _IDLE:
+            self.idle.discard(seat.rank)
+            self._count_idle(seat, -1)
+        elif state is _IDLE:
+            self.idle.add(seat.rank)
+            self._count_idle(seat, 1)
+        if (before, state) not in EVERYDAY:
+            self.seats_changed = True
+
+    def _count_idle(self, seat: Seat, change: int) -> None:
+        node = self.nodes.get(seat.engine.node) if seat.engine is not None else None
+        if node is not None:
+            node.idle += change
+
+    def settle(self, receipt: Receipt) -> None:
+        """Someone holds on to a message's results no more."""
+        if receipt.settle():
+            self.may_forget(receipt.receipts.engine)
+
+    def may_forget(self, engine_id: EngineId) -> None:
+        """An engine may forget more than it knows: it is told with its next call, or soon."""
+        engine = self.engines.get(engine_id)
+        if engine is not None:
+            self.forgetful[engine_id] = engine
+
+    def tell_to_forget(self) -> None:
+        """Tell all engines that have not been told otherwise."""
+        for engine in self.forgetful.values():
+            receipts = engine.receipts
+            receipts.told = receipts.forget
+            self.tell_engine(engine, Forget(forget=receipts.forget))
+        self.forgetful.clear()
+
+    def users(self) -> Iterator[Client]:
+        """Clients that keep the cluster alive: those that do not live in an engine."""
+        return (client for client in self.clients.values() if client.engine is None)

@@ -1,0 +1,66 @@
+"""The pickled errors that the scheduler itself answers with.
+
+The scheduler never unpickles anything and never holds a live error: it asks a factory for the bytes of a value, which
+the client unpickles like any other result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fibernb import serialize
+from fibernb.errors import ObjectLost, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
+from fibernb.model import ObjectId, Rank
+
+
+class ErrorFactory(Protocol):
+    """Makes the bytes of error values."""
+
+    def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes: ...
+
+    def cancelled(self, reason: str) -> bytes: ...
+
+    def unschedulable(self, asked: str, available: str) -> bytes: ...
+
+    def no_such_rank(self, rank: Rank, seats: int) -> bytes: ...
+
+    def unknown_object(self, object_id: ObjectId) -> bytes: ...
+
+    def refused(self, reason: str) -> bytes: ...
+
+
+def dump_error(error: BaseException) -> bytes:
+    """An error without a traceback, as results carry it."""
+    return serialize.dumps_error(error, "")
+
+
+class ErrorValues:
+    """The errors of `fibernb.errors`. ``dumps`` makes the bytes of one."""
+
+    def __init__(self, dumps: Callable[[BaseException], bytes] = dump_error) -> None:
+        self._dumps = dumps
+        self._cancelled: dict[str, bytes] = {}  # a whole map may be cancelled at once
+
+    def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
+        return self._dumps(WorkerDied(rank, node, exit_code, last_output, evidence))
+
+    def cancelled(self, reason: str) -> bytes:
+        if reason not in self._cancelled:
+            self._cancelled[reason] = self._dumps(TaskCancelled(reason))
+        return self._cancelled[reason]
+
+    def unschedulable(self, asked: str, available: str) -> bytes:
+        text = f"the task asks for {asked}, and this cluster can have at most {available}: ask for less, or scale up"
+        return self._dumps(TaskUnschedulable(text))
+
+    def no_such_rank(self, rank: Rank, seats: int) -> bytes:
+        ranks = {0: "the cluster has no seats", 1: "the only rank is 0"}.get(seats, f"ranks are 0 to {seats - 1}")
+        return self._dumps(TaskUnschedulable(f"there is no rank {rank}: {ranks}; choose one of them, or scale up"))
+
+    def unknown_object(self, object_id: ObjectId) -> bytes:
+        text = f"object {object_id:#x} is an input of this task, and the cluster does not have it: make it again"
+        return self._dumps(ObjectLost(text))
+
+    def refused(self, reason: str) -> bytes:
+        return self._dumps(TaskError(reason))

@@ -1,0 +1,246 @@
+"""The door to the scheduler: messages and events in, commands out.
+
+`client_message`, `engine_message` and `handle` only change state. `drain` fires the timers that are due, decides, and
+hands over the commands; a driver calls it once after each poll, so that whatever arrived together is decided
+together, and makes larger batches. `next_wakeup` tells when it must be called again though nothing has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from fibernb.core import attending, cancelling, recovering, reporting, scaling, seating, sending, submitting, taking
+from fibernb.core.board import Board
+from fibernb.core.clients import Client
+from fibernb.core.commands import Command
+from fibernb.core.errorvalues import ErrorFactory, ErrorValues
+from fibernb.core.events import (
+    ClientAttached,
+    ClientGone,
+    EngineAttached,
+    EngineExited,
+    EngineUnreachable,
+    NodeLost,
+    NodeUp,
+    RecoverFrom,
+    StartFailed,
+)
+from fibernb.core.messages import (
+    Acknowledge,
+    Autoscale,
+    Cancel,
+    ClientMessage,
+    DefineFunction,
+    Detach,
+    Done,
+    EngineMessage,
+    Goodbye,
+    InterruptRanks,
+    PutObjects,
+    Recalled,
+    Release,
+    Remember,
+    RestartSeats,
+    Scale,
+    Started,
+    StatusRequest,
+    Stop,
+    Submit,
+    SubmitPinned,
+)
+from fibernb.core.settings import CoreSettings
+from fibernb.model import ClientId, EngineId
+
+Event: TypeAlias = (
+    ClientAttached
+    | ClientGone
+    | EngineAttached
+    | EngineUnreachable
+    | EngineExited
+    | StartFailed
+    | NodeUp
+    | NodeLost
+    | RecoverFrom
+)
+
+FORGET: Final = ("forget", 0)
+
+
+class Scheduler:
+    """Decides what runs where and when. See the package for the theory.
+
+    Parameters
+    ----------
+    settings : see `CoreSettings`.
+    errors : makes the bytes of error values; by default those of `fibernb.errors`.
+    """
+
+    def __init__(self, settings: CoreSettings, errors: ErrorFactory | None = None) -> None:
+        self._board = Board(settings, errors if errors is not None else ErrorValues())
+
+    # ---- what happens ------------------------------------------------------------------------------------
+
+    def client_message(self, client: ClientId, message: ClientMessage, now: float) -> None:
+        """A client has said something. Who is not attached is not heard."""
+        known = self._board.clients.get(client)
+        if known is None:
+            self._board.counts.refused += 1
+        else:
+            _hear(self._board, known, message, now)
+
+    def engine_message(self, engine: EngineId, message: EngineMessage, now: float) -> None:
+        """An engine has said something. Who is not attached, or whose end is known, is not heard."""
+        known = self._board.engines.get(engine)
+        if known is None or not known.attached:
+            self._board.counts.refused += 1
+        elif isinstance(message, Done):
+            taking.take_done(self._board, known, message, now)
+            if known.redelivers:
+                recovering.redelivered(self._board, known)
+        elif isinstance(message, Started):
+            taking.take_started(known, message, now)
+        elif isinstance(message, Recalled):
+            taking.take_recalled(self._board, known, message, now)
+        else:
+            taking.take_said(self._board, message)
+
+    def handle(self, event: Event, now: float) -> None:
+        """Something has happened to a client, an engine or a node."""
+        self._begin(now)
+        _happen(self._board, event, now)
+
+    # ---- what follows ------------------------------------------------------------------------------------
+
+    def drain(self, now: float) -> list[Command]:
+        """Decide, and return what is to be done, in this order."""
+        board = self._board
+        self._begin(now)
+        while not board.stopped and (due := board.timers.pop_due(now)) is not None:
+            _fire(board, *due, now)
+        if not board.stopped:
+            _decide(board, now)
+        commands, board.commands = board.commands, []
+        return commands
+
+    def next_wakeup(self, now: float) -> float | None:
+        """When `drain` must be called next, if nothing happens before; None: only when something has."""
+        if self._board.commands:
+            return now
+        return None if self._board.stopped else self._board.timers.next()
+
+    def _begin(self, now: float) -> None:
+        board = self._board
+        if board.started_at is None:
+            board.started_at = now
+            board.timers.set(attending.EMPTY, now + board.settings.lease_s)
+
+
+def _decide(board: Board, now: float) -> None:
+    if board.stale:
+        _sweep(board)
+    scaling.follow_queue(board, now)
+    if board.wanted:
+        seating.start_wanted(board, now)
+    sending.dispatch(board, now)
+    if board.draining:
+        scaling.dismiss_drained(board, now)
+    if board.interrupted:
+        cancelling.watch(board, now)
+    if board.outgoing:
+        _deliver(board)
+    if board.forgetful:
+        board.timers.set_default(FORGET, now + board.settings.forget_s)
+    reporting.report_seats(board, now)
+
+
+def _sweep(board: Board) -> None:
+    for group in board.stale:
+        board.queue_of(group).sweep(group)
+    board.stale.clear()
+
+
+def _deliver(board: Board) -> None:
+    """Hand over the results that have come in since the last time; for those who are away they stay in the outbox."""
+    for client in board.outgoing.values():
+        if client.attached:
+            for message in client.pack(board.settings):
+                board.tell_client(client, message)
+    board.outgoing.clear()
+
+
+# ---- tables of what calls what ---------------------------------------------------------------------------
+
+_FROM_CLIENT: Final[dict[type, Callable[[Board, Client, Any], object]]] = {
+    DefineFunction: submitting.define_function,
+    Submit: submitting.submit,
+    SubmitPinned: submitting.submit_pinned,
+    PutObjects: submitting.put_objects,
+    Release: submitting.release,
+    Acknowledge: attending.acknowledge,
+}
+
+_FOR_CLUSTER: Final[dict[type, Callable[[Board, Any, float], object]]] = {
+    Cancel: cancelling.cancel,
+    InterruptRanks: cancelling.interrupt_ranks,
+    RestartSeats: seating.restart_seats,
+    Scale: scaling.scale,
+    Autoscale: scaling.autoscale,
+    ClientGone: attending.client_gone,
+    EngineAttached: seating.engine_attached,
+    EngineUnreachable: seating.engine_unreachable,
+    EngineExited: seating.engine_exited,
+    StartFailed: seating.start_failed,
+    NodeLost: seating.node_lost,
+    RecoverFrom: recovering.recover_from,
+}
+
+_TIMELESS: Final[dict[type, Callable[[Board, Any], object]]] = {
+    Remember: submitting.remember,
+    ClientAttached: attending.client_attached,
+    NodeUp: seating.node_up,
+}
+
+
+def _hear(board: Board, client: Client, message: ClientMessage, now: float) -> None:
+    kind = type(message)
+    if kind in _FROM_CLIENT:
+        _FROM_CLIENT[kind](board, client, message)
+    elif isinstance(message, StatusRequest):
+        board.tell_client(client, reporting.status(board, message.request, now))
+    elif isinstance(message, Goodbye):
+        attending.goodbye(board, client, message, now)
+    elif isinstance(message, Detach):
+        board.detached = True
+    elif isinstance(message, Stop):
+        attending.shut_down(board, "it was stopped")
+    else:
+        _happen(board, message, now)
+
+
+def _happen(board: Board, event: Event | ClientMessage, now: float) -> None:
+    kind = type(event)
+    if kind in _TIMELESS:
+        _TIMELESS[kind](board, event)
+    else:
+        _FOR_CLUSTER[kind](board, event, now)
+
+
+def _fire(board: Board, kind: str, id_: int, now: float) -> None:
+    """A timer is due. Those that are not named here only wake the scheduler up."""
+    if kind == "lease":
+        attending.lease_over(board, board.clients[id_], now)
+    elif kind == "empty":
+        attending.shut_down_if_empty(board, "no client came in time")
+    elif kind == "start":
+        seating.start_again(board, id_)
+    elif kind == "attach":
+        seating.attach_overdue(board, board.engines[id_], now)
+    elif kind in ("grace", "exit"):
+        cancelling.grace_over(board, board.engines[id_], now)
+    elif kind == "forget":
+        board.tell_to_forget()
+    elif kind == "patience":
+        recovering.patience_over(board, now)
+    elif kind == "settle":
+        recovering.settle(board)

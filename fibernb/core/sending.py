@@ -1,0 +1,259 @@
+"""How work goes out to engines: what runs next where, how much at once, and what is taken back.
+
+On every drain, in this order: pinned tasks of seats whose line is empty; tasks that need more than a seat; batches
+for idle engines, lowest rank first; then further batches for engines that are busy with short calls and have room for
+one. What is left over is only taken back: when an engine is idle and nothing is queued, the longest line gives up the
+half that has not begun.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fibernb.core.board import Board
+from fibernb.core.messages import Recall, Run
+from fibernb.core.seats import Engine
+from fibernb.core.states import SeatState, TaskState
+from fibernb.core.tasks import Group, Task, move_task
+from fibernb.model import Call
+
+_SENT: Final = TaskState.SENT
+_RUNNING: Final = TaskState.RUNNING
+_IDLE: Final = SeatState.IDLE
+_BUSY: Final = SeatState.BUSY
+TAKE_BACK: Final = ("take back", 0)
+STARVE: Final = ("starve", 0)
+
+
+def dispatch(board: Board, now: float) -> None:
+    """Send what can be sent. Nothing is decided while engines of a hub before this one have not told what they have."""
+    if board.recovering:
+        return
+    if board.awake:
+        _send_pinned(board, now)
+    if board.special.count:
+        _send_special(board, now)
+    if board.plain.count and not _held_for_special(board, now):
+        _fill_idle(board, now)
+        _fill_busy(board, now)
+    if board.deep and len(board.idle) and not board.plain.count:
+        _take_back(board, now)
+
+
+def send(board: Board, engine: Engine, tasks: list[Task], now: float) -> None:
+    """Send tasks of one group to an engine, as one message."""
+    group = tasks[0].group
+    first = position = engine.next_position
+    engine_id = engine.id
+    for task in tasks:
+        move_task(task, _SENT)
+        task.engine = engine_id
+        task.position = position
+        position += 1
+    if not engine.line:
+        begin_line(board, engine, tasks[0], now)
+    engine.line.extend(tasks)
+    engine.next_position = position
+    if len(engine.line) > 1:
+        board.deep[engine_id] = engine
+    calls = [task.call for task in tasks]
+    board.tell_engine(engine, _message(board, engine, group, calls, first))
+
+
+def begin_line(board: Board, engine: Engine, task: Task, now: float) -> None:
+    """An engine that had nothing to do begins with this task."""
+    engine.since = now
+    move_task(task, _RUNNING)
+    seat = board.seats[engine.rank]
+    if seat.state is _IDLE:
+        board.move_seat(seat, _BUSY, now)
+
+
+def _message(board: Board, engine: Engine, group: Group, calls: list[Call], position: int) -> Run:
+    function, receipts = group.function, engine.receipts
+    code: bytes | None = None
+    if function.digest not in engine.functions:
+        engine.functions.add(function.digest)
+        code = function.code
+    if receipts.told != receipts.forget:
+        receipts.told = receipts.forget
+        board.forgetful.pop(engine.id, None)
+    return Run(
+        function=function.digest,
+        calls=calls,
+        position=position,
+        code=code,
+        options=group.options,
+        inputs=board.objects.inputs(calls) if group.with_inputs else [],
+        forget=receipts.forget,
+    )
+
+
+# ---- pinned tasks ---------------------------------------------------------------------------------------
+
+
+def _send_pinned(board: Board, now: float) -> None:
+    awake, board.awake = board.awake, {}
+    for rank in awake:
+        seat = board.seats.get(rank)
+        if seat is None or seat.engine is None or not seat.engine.usable or not seat.pinned_ready():
+            continue
+        if seat.engine.line:
+            recall(board, seat.engine, len(seat.engine.line) - 1)
+        else:
+            seat.engine.alone = True
+            send(board, seat.engine, [seat.pinned.popleft()], now)
+
+
+# ---- tasks that need more than a seat -------------------------------------------------------------------
+
+
+def _send_special(board: Board, now: float) -> None:
+    queue = board.special
+    while (group := queue.find(lambda group: _seat_for(board, group) is not None)) is not None:
+        engine = _seat_for(board, group)
+        assert engine is not None
+        board.nodes[engine.node].reserve(group.options.resources)
+        engine.alone = True
+        send(board, engine, queue.take(group, 1), now)
+        board.starving_since = None
+    _note_starving(board, now)
+
+
+def _seat_for(board: Board, group: Group) -> Engine | None:
+    """The lowest idle seat on a node that has what the group's tasks need."""
+    fitting = {name for name, node in board.nodes.items() if node.fits(group.options.resources)}
+    if not fitting:
+        return None
+    engines = (board.engine_of(rank) for rank in board.idle.in_order())
+    return next((engine for engine in engines if engine.node in fitting), None)
+
+
+def _note_starving(board: Board, now: float) -> None:
+    """Remember since when tasks wait that would fit if seats fell idle."""
+    seats = board.scaling.seats
+    starving = any(
+        node.could_fit(group.options.resources, seats)
+        for group in board.special.groups()
+        for node in board.nodes.values()
+    )
+    if not starving:
+        board.starving_since = None
+        board.timers.cancel(STARVE)
+    elif board.starving_since is None:
+        board.starving_since = now
+        board.timers.set(STARVE, now + board.settings.starve_s)
+
+
+def _held_for_special(board: Board, now: float) -> bool:
+    since = board.starving_since
+    return since is not None and board.special.count > 0 and now >= since + board.settings.starve_s
+
+
+# ---- ordinary tasks -------------------------------------------------------------------------------------
+
+
+def _fill_idle(board: Board, now: float) -> None:
+    queue = board.plain
+    while (group := queue.current()) is not None:
+        engine = _next_idle(board)
+        if engine is None:
+            return
+        suspect = bool(group.suspects)
+        tasks = queue.take(group, _portion(board, group, len(board.idle)))
+        send(board, engine, tasks, now)
+        engine.alone = suspect or not _may_batch(board, group)
+        _note_load(board, engine, group, len(tasks))
+
+
+def _next_idle(board: Board) -> Engine | None:
+    """The lowest idle seat that no task of several cpus keeps empty."""
+    rank = board.idle.lowest()
+    if rank is None:
+        return None
+    engine = board.engine_of(rank)
+    if not board.nodes[engine.node].extra_milli:
+        return engine
+    engines = map(board.engine_of, board.idle.in_order())
+    return next((engine for engine in engines if board.nodes[engine.node].free_seats() > 0), None)
+
+
+def _may_batch(board: Board, group: Group) -> bool:
+    return not group.alone and not group.suspects and group.function.may_queue_behind(board.settings)
+
+
+def _portion(board: Board, group: Group, engines: int) -> int:
+    """How many calls to send at once: a batch, but no more than leaves a share for each of ``engines``."""
+    if not _may_batch(board, group):
+        return 1
+    settings = board.settings
+    share = -(-board.plain.count // engines)
+    batch = group.function.batch_calls(settings)
+    return max(1, min(batch, share, settings.max_batch_bytes // group.call_bytes))
+
+
+def _note_load(board: Board, engine: Engine, group: Group, count: int) -> None:
+    engine.line_s += count * (group.function.run_s or 0.0)
+    if not engine.alone:
+        board.hungry[engine.id] = engine
+
+
+def _fill_busy(board: Board, now: float) -> None:
+    """Let a next batch wait on engines that are busy with short calls."""
+    for engine in list(board.hungry.values()):
+        group = board.plain.find(lambda group: _may_batch(board, group))
+        if group is None:
+            return
+        count = _room(board, engine, group, now)
+        del board.hungry[engine.id]
+        if count:
+            tasks = board.plain.take(group, count)
+            send(board, engine, tasks, now)
+            _note_load(board, engine, group, len(tasks))
+
+
+def _room(board: Board, engine: Engine, group: Group, now: float) -> int:
+    """How many calls of the group may wait behind what the engine has."""
+    settings, run_s = board.settings, group.function.run_s or 0.0
+    seat = board.seats[engine.rank]
+    if engine.alone or engine.recall_until or seat.pinned or seat.state is not _BUSY:
+        return 0
+    if now >= engine.since + settings.no_prefetch_s:
+        return 0
+    if len(engine.line) > group.function.batch_calls(settings) or engine.line_s > max(settings.batch_s, run_s):
+        return 0
+    return _portion(board, group, len(board.hungry))
+
+
+# ---- taking back ----------------------------------------------------------------------------------------
+
+
+def recall(board: Board, engine: Engine, count: int) -> None:
+    """Ask for the last calls of a line, unless an earlier question is not answered or they come from a hub before
+    this one.
+    """
+    if engine.recall_until or engine.replaying or not count:
+        return
+    position = max(engine.line[-count].position, engine.inherited)
+    if position < engine.next_position:
+        engine.recall_until = engine.next_position
+        board.tell_engine(engine, Recall(position=position, until=engine.next_position))
+
+
+def _take_back(board: Board, now: float) -> None:
+    """Seats are idle and nothing is queued: the longest lines give up what they have not begun."""
+    patience = board.settings.take_back_s
+    victims: list[tuple[float, int, int]] = []
+    for engine in list(board.deep.values()):
+        if len(engine.line) < 2:
+            del board.deep[engine.id]
+        elif engine.recall_until or not engine.usable:
+            continue
+        elif now >= engine.since + patience:
+            victims.append((-engine.line_s, engine.id, len(engine.line) - 1))
+        elif engine.line_s >= patience:
+            victims.append((-engine.line_s, engine.id, len(engine.line) // 2))
+        else:
+            board.timers.set_default(TAKE_BACK, engine.since + patience)
+    for _, engine_id, count in sorted(victims)[: len(board.idle)]:
+        recall(board, board.engines[engine_id], count)

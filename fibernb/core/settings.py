@@ -1,0 +1,39 @@
+"""What can be set about a scheduler. The driver fills this in from its configuration."""
+
+from __future__ import annotations
+
+from fibernb.model import Struct
+
+
+class CoreSettings(Struct, frozen=True):
+    """Times are in seconds, sizes in bytes."""
+
+    node: str = "local"  # name of the hub's own node
+    pid: int = 0  # of the hub, for `Status`
+    lease_s: float = 60.0  # how long a cluster waits for its first client, and a restarted hub for those it had
+    max_seats: int | None = None  # more cannot be declared
+    limit: str = ""  # why there is such a limit
+
+    interrupt_grace_s: float = 3.0  # from interrupt to kill
+    exit_grace_s: float = 3.0  # from Exit to kill
+    start_timeout_s: float = 60.0  # from StartEngine to kill
+
+    restart_delay_s: float = 0.1  # after the first failure of a seat; doubles with each further one
+    max_restart_delay_s: float = 30.0
+    settle_s: float = 5.0  # an engine that ends sooner without having finished anything counts as a failed start
+
+    batch_s: float = 0.005  # how much work one message should hold
+    max_batch_calls: int = 512
+    max_batch_bytes: int = 16_000_000
+    no_prefetch_s: float = 0.1  # calls that take this long are not queued behind others
+    take_back_s: float = 0.005  # unstarted calls this long behind a running one are given to an idle engine
+    max_deliver_bytes: int = 64_000_000  # results beyond this go into a further message
+    starve_s: float = 1.0  # a task that needs more than one seat gets the seats that fall idle after waiting this long
+
+    report_s: float = 0.05  # least time between two `SeatsChanged`
+    forget_s: float = 0.5  # longest time until an engine hears that its results have arrived
+    autoscale_s: float = 0.1  # least time between two looks at the queue
+    autoscale_horizon_s: float = 1.0  # queued work beyond this many seconds a seat asks for more seats
+
+    max_backlog: int = 10_000  # messages kept for a client that is away
+    max_backlog_bytes: int = 1_000_000

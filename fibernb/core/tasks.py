@@ -1,0 +1,106 @@
+"""Tasks, and the groups of alike ones that travel together.
+
+There may be millions of tasks, so one is as small as can be, and all that it shares with others is in its group:
+calls of one function, by one client, under the same options, for the same parent. A task stands in the board's table
+until it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fibernb.core.clients import Client
+from fibernb.core.functions import Function
+from fibernb.core.nodes import is_plain
+from fibernb.core.states import TASK_MOVES, IllegalTransition, TaskState
+from fibernb.model import Call, ClientId, Digest, EngineId, Rank, TaskId, TaskOptions
+
+ANY_RANK: Final = -1
+GroupKey: TypeAlias = tuple[ClientId, Digest, TaskId | None, bytes]
+
+
+class Group:
+    """Calls of one function, by one client, under the same options, for the same parent.
+
+    ``ready`` are its queued tasks; ``suspects`` those of them that may have killed an engine and so run alone.
+    ``live`` counts tasks that have not ended. ``members`` are these tasks by id, where a parent may have to cancel
+    them.
+    """
+
+    __slots__ = (
+        "alone",
+        "call_bytes",
+        "client",
+        "function",
+        "key",
+        "listed",
+        "live",
+        "members",
+        "options",
+        "parent",
+        "plain",
+        "ready",
+        "suspects",
+        "tied",
+        "with_inputs",
+    )
+
+    def __init__(
+        self, key: GroupKey, client: Client, function: Function, options: TaskOptions, parent: TaskId | None
+    ) -> None:
+        self.key = key
+        self.client = client
+        self.function = function
+        self.options = options
+        self.parent = parent
+        self.ready: deque[Task] = deque()
+        self.suspects: deque[Task] = deque()
+        self.live = 0
+        self.members: dict[TaskId, Task] | None = None if parent is None else {}
+        self.plain = is_plain(options.resources)
+        self.alone = not self.plain or options.max_retries == 0  # its calls are sent one by one
+        self.tied = parent is not None or options.num_returns != 1 or not client.id  # at its end, more is to be done
+        self.call_bytes = 1  # of the largest calls, on average over a submission
+        self.with_inputs = False
+        self.listed = False  # stands in a queue
+
+    @property
+    def queued(self) -> bool:
+        return bool(self.ready or self.suspects)
+
+
+class Task(msgspec.Struct, gc=False, eq=False):
+    """One call that has not ended. ``blockers``: inputs that do not exist yet. ``attempts``: how often it has failed
+    so far.
+    """
+
+    id: TaskId
+    call: Call
+    group: Group
+    state: TaskState = TaskState.QUEUED
+    rank: Rank = ANY_RANK  # where it is pinned to
+    engine: EngineId = 0
+    position: int = 0
+    attempts: int = 0
+    blockers: int = 0
+    cancelling: bool = False  # interrupted, and not yet answered
+
+    def history(self) -> str:
+        """What is known of its past, for errors."""
+        return f"engine {self.engine}, position {self.position}, rank {self.rank}, {self.attempts} attempts failed"
+
+
+def move_task(task: Task, state: TaskState) -> None:
+    """The only way in which a task changes its state."""
+    if (task.state, state) not in TASK_MOVES:
+        raise IllegalTransition(f"task {task.id:#x}", task.state, state, task.history())
+    task.state = state
+
+
+def may_try_again(task: Task) -> bool:
+    """Whether a task has a retry left. A negative number of retries means without end."""
+    allowed = task.group.options.max_retries
+    return task.rank == ANY_RANK and (allowed < 0 or task.attempts < allowed)

@@ -1,0 +1,123 @@
+"""The engines of a node, as its child processes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from fibernb.core.events import LiveEngine
+from fibernb.engine import system
+from fibernb.engine.deaths import Logs, evidence, last_output, open_logs
+from fibernb.engine.process import Prepared, become_engine
+from fibernb.errors import BackendError
+from fibernb.model import EngineId
+from fibernb.wire.handshake import ProcessExited, Seat
+
+
+class ForkRefused(BackendError):
+    """The system does not let the node fork; the message says which limit was hit."""
+
+
+class _Child:
+    __slots__ = ("killed", "logs", "pid", "seat")
+
+    def __init__(self, seat: Seat, pid: int, logs: Logs) -> None:
+        self.seat = seat
+        self.pid = pid
+        self.logs = logs
+        self.killed = False
+
+
+class Children:
+    """Forks engines, kills them, and learns of their ends. Nobody else does: so no pid is used after it was reaped."""
+
+    def __init__(self, directory: Path, prepared: Prepared) -> None:
+        self._directory = directory
+        self._prepared = prepared
+        self._by_pid: dict[int, _Child] = {}
+        self._by_engine: dict[EngineId, _Child] = {}
+        self._oom_kills = system.out_of_memory_kills()
+
+    def fork(self, seat: Seat, node_fds: list[int]) -> None:
+        """Start an engine. Raises `ForkRefused`."""
+        if seat.engine in self._by_engine:
+            return  # asked for twice, across a break of the link
+        logs = open_logs(self._directory, seat.rank)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise ForkRefused(_why(error, len(self._by_pid))) from error
+        if pid == 0:
+            become_engine(self._prepared, seat, logs.paths, node_fds)
+        self._by_pid[pid] = self._by_engine[seat.engine] = _Child(seat, pid, logs)
+
+    def living(self) -> list[LiveEngine]:
+        """The engines that have not ended as far as is known."""
+        return [
+            LiveEngine(engine=child.seat.engine, rank=child.seat.rank, pid=child.pid)
+            for child in self._by_pid.values()
+        ]
+
+    def kill(self, engines: Iterable[EngineId]) -> None:
+        """End these engines at once, with the processes that they have started."""
+        for engine in engines:
+            child = self._by_engine.get(engine)
+            if child is not None:
+                child.killed = True
+                _kill_group(child.pid)
+
+    def end_all(self) -> None:
+        """End every engine, and wait until all have."""
+        self.kill(list(self._by_engine))
+        for pid in list(self._by_pid):
+            os.waitpid(pid, 0)
+        self._by_pid.clear()
+        self._by_engine.clear()
+
+    def reap(self) -> list[ProcessExited]:
+        """The engines that have ended since the last time."""
+        exits: list[ProcessExited] = []
+        while self._by_pid:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                break
+            _kill_group(ended.si_pid)  # what it has started; its pid is its own until we have waited for it
+            _, status, usage = os.wait4(ended.si_pid, 0)
+            child = self._by_pid.pop(ended.si_pid, None)
+            if child is not None:
+                del self._by_engine[child.seat.engine]
+                exits.append(self._exited(child, os.waitstatus_to_exitcode(status), usage))
+        return exits
+
+    def _exited(self, child: _Child, exit_code: int, usage: resource.struct_rusage) -> ProcessExited:
+        oom_kills = system.out_of_memory_kills() if exit_code == -signal.SIGKILL and not child.killed else 0
+        new_kills, self._oom_kills = max(0, oom_kills - self._oom_kills), max(self._oom_kills, oom_kills)
+        return ProcessExited(
+            engine=child.seat.engine,
+            rank=child.seat.rank,
+            exit_code=exit_code,
+            last_output=last_output(child.logs),
+            evidence=evidence(exit_code, usage, child.killed, new_kills),
+        )
+
+
+def _kill_group(pid: int) -> None:
+    """An engine leads a process group, but for its very first moment."""
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            return
+
+
+def _why(error: OSError, living: int) -> str:
+    wanted = {errno.EAGAIN: "processes", errno.ENOMEM: "memory"}.get(error.errno or 0, "resources")
+    limits = system.fork_limits()
+    text = f"the system gives no {wanted} for another engine beside {living} ({error.strerror})"
+    return f"{text}; limits: {limits}" if limits else text

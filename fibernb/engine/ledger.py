@@ -1,0 +1,184 @@
+"""What an engine has received, what of it will not be run, and which results are not known to have arrived. Pure.
+
+The engine's two threads share it; every method is safe to call from the thread that it belongs to.
+
+A call has a position, counted over all calls that this engine was ever sent. The hub may take back positions that the
+engine has not even read yet, so taking back is a matter of ranges: the control thread compares with the count of
+started calls, and the main thread later skips what was taken back.
+
+`begin` and `end` are run for every task and take no lock. They, and what the control thread does meanwhile, are right
+because of the order in which they write and read:
+
+- `begin` writes ``current`` and ``started``, then reads what was taken back and stopped; `recall` and `stop` write
+  these first and then read. So at least one of the two sides sees the other. If it is `begin`, it waits for the lock
+  and goes by what was decided.
+- `begin` writes ``current`` before ``started``, and `end` adds the result before it resets ``current``; `restand` reads
+  ``started``, ``current``, then the results. So there is no moment at which a call would be in none of them.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from typing import Final, NamedTuple
+
+from fibernb.core.messages import Done, Recall, Recalled, Run
+from fibernb.model import Call, Result, TaskId
+
+MAX_STOPPED: Final = 10_000  # tasks that are remembered not to be begun
+
+
+class Verdict(enum.Enum):
+    """What is to be done with the next call."""
+
+    RUN = enum.auto()
+    SKIP = enum.auto()  # it was taken back
+    STOP = enum.auto()  # it was interrupted before it began
+
+
+class Standing(NamedTuple):
+    """What a new hub has to know; the fields are those of `fibernb.wire.handshake.EngineHello`."""
+
+    received: int
+    holds: list[TaskId]
+    running: bool
+    redelivers: list[Done]
+
+
+class Ledger:
+    """The books of one engine. ``current`` is the task that runs, 0 for none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.generation = 0  # of the link to the hub
+        self.started = 0  # position of the first call that has not been begun
+        self.current: TaskId = 0
+        self._received = 0
+        self._calls: deque[tuple[int, list[Call]]] = deque()  # position of the first, calls
+        self._recalled: list[range] = []
+        self._stopped: dict[TaskId, None] = {}
+        self._fresh: deque[Result] = deque()  # in no `Done` yet
+        self._fresh_s = 0.0
+        self._kept: deque[Done] = deque()
+        self._sequence = 0
+
+    # ---- the main thread ---------------------------------------------------------------------------------
+
+    def accept(self, runs: list[Run], generation: int) -> bool:
+        """Take in calls. False when the link that they came over is not the present one: then they do not count."""
+        with self._lock:
+            if generation != self.generation:
+                return False
+            while self._calls and self._calls[0][0] + len(self._calls[0][1]) <= self.started:
+                self._calls.popleft()
+            for run in runs:
+                self._calls.append((run.position, run.calls))
+                self._received = run.position + len(run.calls)
+            return True
+
+    def begin(self, position: int, task: TaskId) -> Verdict:
+        """Begin the call at a position, unless it was taken back or interrupted."""
+        self.current = task
+        self.started = position + 1
+        if not self._recalled and not self._stopped:
+            return Verdict.RUN
+        return self._begin_with_care(position, task)
+
+    def _begin_with_care(self, position: int, task: TaskId) -> Verdict:
+        with self._lock:
+            if self._is_recalled(position):
+                self.current = 0
+                return Verdict.SKIP
+            if task in self._stopped:
+                del self._stopped[task]
+                return Verdict.STOP
+            while self._recalled and self._recalled[0].stop <= position:
+                del self._recalled[0]
+            return Verdict.RUN
+
+    def _is_recalled(self, position: int) -> bool:
+        return any(position in positions for positions in self._recalled)
+
+    def end(self, result: Result, run_s: float) -> None:
+        """The current call, or one that was not begun, has this result after so many seconds."""
+        self._fresh_s += run_s  # may lose a little when results are packed just now: it is a measurement
+        self._fresh.append(result)
+        self.current = 0
+
+    # ---- either thread -----------------------------------------------------------------------------------
+
+    def pack(self) -> Done | None:
+        """All results since the last time as a message, which is kept until the hub says to forget it."""
+        with self._lock:
+            return self._pack()
+
+    def _pack(self) -> Done | None:
+        if not self._fresh:
+            return None
+        self._sequence += 1
+        results = [self._fresh.popleft() for _ in range(len(self._fresh))]
+        done = Done(sequence=self._sequence, results=results, run_s=self._fresh_s)
+        self._fresh_s = 0.0
+        self._kept.append(done)
+        return done
+
+    @property
+    def has_results(self) -> bool:
+        """Whether there are results in no message yet."""
+        return bool(self._fresh)
+
+    def forget(self, sequence: int) -> list[Done]:
+        """Drop messages up to this sequence number: their results have arrived. Returns them."""
+        dropped: list[Done] = []
+        with self._lock:
+            while self._kept and self._kept[0].sequence <= sequence:
+                dropped.append(self._kept.popleft())
+        return dropped
+
+    # ---- the control thread ------------------------------------------------------------------------------
+
+    def recall(self, message: Recall) -> Recalled:
+        """Give back what has not been begun."""
+        with self._lock:
+            self._recalled.append(range(message.position, message.until))
+            position = min(max(message.position, self.started), message.until)
+            self._recalled[-1] = range(position, message.until)
+            return Recalled(position=position, until=message.until)
+
+    def stop(self, task: TaskId) -> bool:
+        """Whether the task runs now and has to be interrupted. If it does not, it will not be begun."""
+        with self._lock:
+            self._stopped[task] = None
+            if task == self.current:
+                del self._stopped[task]
+                return True
+            if len(self._stopped) > MAX_STOPPED:
+                del self._stopped[next(iter(self._stopped))]
+            return False
+
+    def restand(self) -> tuple[Standing, int]:
+        """The link is a new one: where things stand, and the generation of the link.
+
+        What came over the old link and was not accepted yet does not count; its positions will be given anew.
+        """
+        with self._lock:
+            self.generation += 1
+            self._recalled = [range(r.start, min(r.stop, self._received)) for r in self._recalled]
+            started, current = self.started, self.current
+            packed = self._pack()
+            finished = {result.id for result in packed.results} if packed else set()
+            begun = [call for call in self._calls_from(started - 1) if call.id == current]
+            due = [call for call in self._calls_from(started) if call.id != current]
+            holds = [call.id for call in begun + due if call.id not in finished]
+            running = bool(begun) and current not in finished
+            return Standing(self._received, holds, running, list(self._kept)), self.generation
+
+    def _calls_from(self, position: int) -> list[Call]:
+        """Calls received for positions from this one on, without those taken back."""
+        return [
+            call
+            for first, calls in self._calls
+            for at, call in enumerate(calls, first)
+            if at >= position and not self._is_recalled(at)
+        ]

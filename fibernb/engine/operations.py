@@ -1,0 +1,121 @@
+"""What a client has engines do, besides user functions: run cells, and look after the namespace.
+
+Ordinary functions, pickled by reference and sent as tasks that are pinned to ranks. They import no more than the client
+needs anyway; what they work with comes from `fibernb.engine.context`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fibernb import serialize
+from fibernb.engine.context import CellContext, EngineContext, current
+from fibernb.errors import ClusterError, SerializationError
+
+__all__ = [
+    "CellContext",
+    "adopt",
+    "delete_names",
+    "evaluate",
+    "get_names",
+    "run_cell",
+    "run_imports",
+    "run_item",
+    "set_names",
+]
+
+OWN_NAMES: Final = ("rank", "size", "ranks")  # set for every cell
+
+
+def run_cell(source: str, cell: CellContext) -> Any:
+    """Run a cell's body, as IPython would; the value of its last expression, or None.
+
+    A value that cannot be pickled comes back as a `fibernb.serialize.Unpicklable` with its repr.
+    """
+    engine = _engine()
+    _enter(engine, cell)
+    return _pickled(engine.cells.run(source, cell, engine.task))
+
+
+def evaluate(source: str, cell: CellContext) -> Any:
+    """The value of an expression, as the value of a cell that consists of it."""
+    return run_cell(source, cell)
+
+
+def run_item(source: str, name: str, item: Any, cell: CellContext) -> Any:
+    """As `run_cell`, with ``name`` standing for one item of a ``--each``."""
+    _engine().cells.namespace[name] = item
+    return run_cell(source, cell)
+
+
+def set_names(values: Mapping[str, bytes]) -> None:
+    """Set names of the engine's namespace to pickled values. All are set, or none."""
+    loaded = {name: _load(name, data) for name, data in values.items()}
+    _engine().cells.namespace.update(loaded)
+
+
+def get_names(names: Sequence[str]) -> list[Any]:
+    """Values of names, in that order. Raises `NameError` when there is one that the engine does not have."""
+    engine = _engine()
+    _require(engine, names)
+    return [engine.cells.namespace[name] for name in names]
+
+
+def delete_names(names: Sequence[str]) -> None:
+    """Forget names; those that the engine does not have are no error."""
+    namespace = _engine().cells.namespace
+    for name in names:
+        namespace.pop(name, None)
+
+
+def adopt(cwd: str, path: Sequence[str]) -> None:
+    """Work in the notebook's directory, with its ``sys.path`` ahead of our own, as far as this host has them."""
+    if os.path.isdir(cwd):
+        os.chdir(cwd)
+    present = [entry for entry in path if not entry or os.path.exists(entry)]
+    sys.path[:] = dict.fromkeys([*present, *sys.path])
+    importlib.invalidate_caches()
+
+
+def run_imports(source: str) -> None:
+    """Run import statements in the engine's namespace."""
+    exec(compile(source, "<imports>", "exec", dont_inherit=True), _engine().cells.namespace)
+
+
+def _engine() -> EngineContext:
+    engine = current()
+    if engine is None:
+        raise ClusterError("this is a function of engines: it cannot be called in another process")
+    return engine
+
+
+def _enter(engine: EngineContext, cell: CellContext) -> None:
+    engine.cell = cell
+    own = {"rank": engine.rank, "size": cell.size, "ranks": cell.ranks}
+    engine.cells.namespace.update((name, own[name]) for name in OWN_NAMES if name not in cell.pushed)
+
+
+def _pickled(value: Any) -> serialize.Pickled:
+    """A cell's value; one that cannot be pickled is replaced by its repr: the cell has run, after all."""
+    try:
+        return serialize.Pickled(serialize.dumps(value))
+    except SerializationError as error:
+        return serialize.Pickled(serialize.dumps(serialize.Unpicklable.of(value, error)))
+
+
+def _load(name: str, data: bytes) -> Any:
+    try:
+        return serialize.loads(data)
+    except Exception as error:
+        error.add_note(f"while loading the pushed name {name!r} on the engine")
+        raise
+
+
+def _require(engine: EngineContext, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in engine.cells.namespace]
+    if missing:
+        raise NameError(f"rank {engine.rank} has no name {', '.join(map(repr, missing))}")

@@ -1,0 +1,58 @@
+"""The IPython of engines: made once, in the node process, before engines are forked from it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NoReturn
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.profiledir import ProfileDir
+from traitlets.config import Config
+
+from fibernb.engine.rich import EngineDisplayPublisher
+
+HIDDEN_NAMES = ("exit", "quit")  # those of Python itself do on an engine, those of IPython want a terminal
+
+
+class EngineShell(InteractiveShell):
+    """An IPython without terminal, history and prompts."""
+
+    def init_display_pub(self) -> None:
+        self.display_pub = EngineDisplayPublisher(parent=self, shell=self)  # type: ignore[no-untyped-call]
+
+    def enable_gui(self, gui: Any = None) -> None:
+        """Figures are displayed inline; there is no window system to integrate with."""
+
+    def system(self, cmd: str) -> None:
+        """Run a command of the system, with its output in the cell."""
+        self.system_piped(cmd)  # type: ignore[no-untyped-call]
+
+
+def make_shell(directory: Path) -> EngineShell:
+    """The shell of this process. ``directory`` takes what IPython wants to write."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.xmode = "Plain"
+    config.InteractiveShell.warn_venv = False
+    config.Completer.use_jedi = False
+    ipython = directory / "ipython"
+    ipython.mkdir(mode=0o700, exist_ok=True)
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shell: EngineShell = EngineShell.instance(config=config, ipython_dir=str(ipython), profile_dir=ProfileDir())
+    for name in HIDDEN_NAMES:
+        with contextlib.suppress(KeyError):
+            del shell.user_ns[name]
+    builtins.input = _refuse_input
+    return shell
+
+
+def _refuse_input(_prompt: object = "", /) -> NoReturn:
+    raise EOFError("nobody sits at an engine to answer input(): ask in the notebook itself, and use the value")

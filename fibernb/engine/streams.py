@@ -1,0 +1,147 @@
+"""Where an engine's output goes: to its reporter and, for the time when the engine is dead, to its log files.
+
+``rank-N.log`` holds what Python code printed, line by line as it was printed. ``rank-N.native.log`` is behind the
+descriptors 1 and 2: what libraries and child processes write. The engine reads the latter back, so that it reaches the
+notebook as well.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from fibernb.engine.reporter import Reporter
+from fibernb.model import Rank
+
+NATIVE_CHUNK_BYTES: Final = 262_144
+APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+def log_path(directory: Path, rank: Rank) -> Path:
+    """The log of what a rank's Python code prints."""
+    return directory / "logs" / f"rank-{rank}.log"
+
+
+def native_log_path(directory: Path, rank: Rank) -> Path:
+    """The log behind a rank's descriptors 1 and 2."""
+    return directory / "logs" / f"rank-{rank}.native.log"
+
+
+class LogFile:
+    """A file that is appended to line by line. That it cannot be written (a full disk) is no reason to fail."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._partial: list[str] = []
+        self._fd = -1
+
+    def open(self, path: str) -> None:
+        """Where to write from now on."""
+        try:
+            self._fd = os.open(path, APPEND, 0o600)
+        except OSError:
+            self._fd = -1
+
+    def write(self, text: str) -> None:
+        """Keep the text; write it when it ends a line."""
+        with self._lock:
+            self._partial.append(text)
+            if text.endswith("\n"):
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what waits for the end of its line."""
+        if not self._partial:
+            return
+        with self._lock:
+            text = "".join(self._partial)
+            self._partial.clear()
+            try:
+                os.write(self._fd, text.encode("utf-8", "replace"))
+            except OSError:
+                return  # the notebook gets it all the same
+
+
+class TaskStream(io.TextIOBase):
+    """Stands for sys.stdout or sys.stderr of an engine."""
+
+    def __init__(self, name: str, fd: int, reporter: Reporter, log: LogFile) -> None:
+        self.name = name
+        self._fd = fd
+        self._reporter = reporter
+        self._log = log
+        self.buffer: BinaryIO = os.fdopen(fd, "wb", buffering=0, closefd=False)
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not text:
+            return 0
+        if os.getpid() == self._reporter.pid:
+            self._reporter.write(self.name, text)
+            self._log.write(text)
+        else:  # in a process that a task has forked: the engine reads it back
+            os.write(self._fd, text.encode("utf-8", "replace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing waits here for long."""
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Stays open: the next task prints too."""
+
+
+class NativeOutput:
+    """Reads what has been written to descriptors 1 and 2 since the last time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._fd = -1
+        self._offset = 0
+
+    def open(self, path: str) -> None:
+        """The log that is behind the descriptors; what stands in it already is not read."""
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._offset = os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._fd = -1
+
+    def read(self) -> str:
+        """New text, at most a chunk of it."""
+        if self._fd < 0 or os.lseek(self._fd, 0, os.SEEK_END) == self._offset:
+            return ""
+        with self._lock:
+            data = os.pread(self._fd, NATIVE_CHUNK_BYTES, self._offset)
+            self._offset += len(data)
+            return self._decode(data)
+
+
+def adopt_threads(reporter: Reporter) -> None:
+    """From now on, what a thread prints belongs to the task that started it."""
+    start: Callable[[threading.Thread], None] = threading.Thread.start
+
+    def start_adopted(thread: threading.Thread) -> None:
+        reporter.adopt_thread(thread)
+        start(thread)
+
+    thread_class: Any = threading.Thread
+    thread_class.start = start_adopted

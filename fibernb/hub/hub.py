@@ -1,0 +1,145 @@
+"""The driver: reads what arrives, feeds the scheduler, carries out what it says. It decides nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from fibernb.core import commands
+from fibernb.core.scheduler import Scheduler
+from fibernb.hub.admission import Admission
+from fibernb.hub.clients import TAKEN, Clients
+from fibernb.hub.engines import Engines
+from fibernb.hub.node import Host, Node
+from fibernb.hub.node_process import NodeProcess
+from fibernb.hub.switchboard import Switchboard
+from fibernb.hub.timers import Timers
+from fibernb.transport import Listener, Peer
+from fibernb.wire.handshake import ClientHello, Hello, NodeHello, Refused
+
+END_TIMEOUT_S: Final = 3.0  # for the node and its engines to end in order
+
+
+class Hub:
+    """One cluster: its clients, its engines, and the node that they run on."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        scheduler: Scheduler,
+        process: NodeProcess,
+        admission: Admission,
+        host: Host,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._listener = listener
+        self._scheduler = scheduler
+        self._admission = admission
+        self._clock = clock
+        self._timers = Timers()
+        self._board = Switchboard(listener, self._meet)
+        self._clients = Clients(self._board, scheduler, clock, host.name)
+        self._engines = Engines(self._board, scheduler, self._timers, clock)
+        self._node = Node(process, host, self._board, scheduler, self._engines, self._timers, clock)
+        self._reason: str | None = None
+        self._farewell_said = False
+        self._child_ended = False
+        self._carriers: Final[dict[type, Callable[[Any], None]]] = {
+            commands.TellClient: lambda told: self._clients.tell(told.client, told.message),
+            commands.TellEngine: lambda told: self._engines.tell(told.engine, told.message),
+            commands.StartEngine: self._node.fork,
+            commands.KillEngine: lambda kill: self._node.kill(kill.engine),
+            commands.DropClient: lambda drop: self._clients.drop(drop.client),
+            commands.ShutDown: self._shut_down,
+        }
+
+    def begin(self, *, resume: bool = False) -> None:
+        """Seat engines from now on; with ``resume``, after those that live already have been found."""
+        if resume:
+            self._node.recover()
+        else:
+            self._node.begin()
+
+    def run(self) -> str:
+        """Serve until the cluster ends; returns why it does."""
+        while self._reason is None:
+            self.turn(self._patience_s())
+        return self._reason
+
+    def turn(self, timeout_s: float | None) -> None:
+        """Wait for something to happen, and do what follows from it."""
+        self._board.turn(timeout_s)
+        if self._child_ended:
+            self._child_ended = False
+            self._node.check()
+        for action in self._timers.take_due(self._clock()):
+            action()
+        self._carry_out()
+
+    def stop(self, reason: str) -> None:
+        """End the cluster after this turn. May be called from a signal handler."""
+        self._reason = self._reason or reason
+        self._listener.wake()
+
+    def child_ended(self) -> None:
+        """Some child process has ended. May be called from a signal handler."""
+        self._child_ended = True
+        self._listener.wake()
+
+    def end(self, timeout_s: float = END_TIMEOUT_S) -> None:
+        """Tell the clients, end the node and its engines, close the socket."""
+        if not self._farewell_said:
+            self._clients.say_farewell(self._reason or "the hub has ended")
+        self._node.end(timeout_s)
+        self._board.close()
+
+    def _shut_down(self, command: commands.ShutDown) -> None:
+        """The scheduler ends the cluster, and has told the clients."""
+        self._farewell_said = True
+        self.stop(command.reason)
+
+    def _patience_s(self) -> float | None:
+        now = self._clock()
+        dues = [due for due in (self._scheduler.next_wakeup(now), self._timers.next_due()) if due is not None]
+        return max(0.0, min(dues) - now) if dues else None
+
+    def _carry_out(self) -> None:
+        for command in self._scheduler.drain(self._clock()):
+            self._carriers[type(command)](command)
+        self._node.flush()
+
+    # ---- newcomers -------------------------------------------------------------------------------------
+
+    def _meet(self, peer: Peer, data: bytes) -> None:
+        hello = self._admission.read(data)
+        if isinstance(hello, Refused):
+            self._board.refuse(peer, hello)
+        elif self._board.holds and not isinstance(hello, NodeHello):
+            self._board.postpone(peer, data)
+        else:
+            self._welcome(peer, hello)
+
+    def _welcome(self, peer: Peer, hello: Hello) -> None:
+        refusal = self._refusal(hello)
+        if refusal:
+            self._board.refuse(peer, Refused(kind="taken", reason=refusal))
+            return
+        self._board.send(peer, self._admission.welcome())
+        if isinstance(hello, ClientHello):
+            self._board.admit(peer, self._clients.hearer(peer, hello))
+            self._clients.attach(peer, hello)
+        elif isinstance(hello, NodeHello):
+            self._board.admit(peer, self._node.hearer(peer), privileged=True)
+            self._node.connect(peer, hello)
+        else:
+            self._board.admit(peer, self._engines.hearer(peer, hello))
+            self._engines.connect(peer, hello)
+
+    def _refusal(self, hello: Hello) -> str:
+        """Why there is no place for a peer whose credentials are good; empty when there is."""
+        if isinstance(hello, ClientHello):
+            return TAKEN if self._clients.is_taken(hello) else ""
+        if isinstance(hello, NodeHello):
+            return "" if self._node.is_welcome(hello) else "this hub has another node process"
+        return "" if self._engines.is_welcome(hello) else "this hub does not know this engine, or has taken it for lost"

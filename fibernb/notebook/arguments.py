@@ -1,0 +1,183 @@
+"""Reading the line of a magic: options as tables, errors as one line that says what to do. Pure."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from fibernb.notebook.usage import UsageError, did_you_mean
+
+_OPTION_FOLLOWS: Final = re.compile(r"\s*$|\s+--?[A-Za-z]")
+_EACH: Final = re.compile(r"(?:^|(?<=\s))--each(?:\s+|=)(?P<name>[^\W\d]\w*)=(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One option (names start with ``-``) or positional argument."""
+
+    names: tuple[str, ...]
+    help: str
+    kind: Callable[[str], object] = str
+    nargs: str | None = None
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+    flag: bool = False  # takes no value
+    default: object = None
+    const: object = None  # what an option with nargs "?" means without a value
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        if self.flag:
+            parser.add_argument(*self.names, help=self.help, action="store_true")
+            return
+        extra: dict[str, Any] = {} if self.nargs is None else {"nargs": self.nargs}
+        if self.const is not None:
+            extra["const"] = self.const
+        parser.add_argument(
+            *self.names,
+            help=self.help,
+            type=self.kind,
+            metavar=self.metavar,
+            choices=self.choices,
+            default=self.default,
+            **extra,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A magic or a verb of one: what it is called, what it takes, and how that looks in use."""
+
+    name: str  # as the user types it: "%fiber scale"
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    examples: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> list[str]:
+        """All names of options, ``--help`` included."""
+        return [name for argument in self.arguments for name in argument.names if name.startswith("-")] + ["--help"]
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The arguments by name. Raises `HelpAsked` for ``--help`` and UsageError for what cannot be understood."""
+        if "--help" in words or "-h" in words:
+            raise HelpAsked(self.help_text())
+        return self._parser().parse_args(list(words))
+
+    def help_text(self) -> str:
+        """The whole help, examples last."""
+        return self._parser().format_help().rstrip()
+
+    def _parser(self) -> argparse.ArgumentParser:
+        parser = _Parser(self)
+        for argument in self.arguments:
+            argument.add_to(parser)
+        return parser
+
+
+class HelpAsked(Exception):
+    """Not an error: the user wants to read this instead."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, command: Command) -> None:
+        super().__init__(
+            prog=command.name,
+            description=command.help,
+            epilog="\n".join(["examples:", *(f"  {example}" for example in command.examples)]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
+        self._command = command
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"unrecognized arguments: (\S+)", message)
+        if unknown:
+            hint = did_you_mean(unknown[1], self._command.options)
+            message = f"{unknown[1]!r} is not understood{hint}"
+        raise UsageError(f"{self.prog}: {message}" + ("" if message.endswith("?") else f" (see {self.prog} --help)"))
+
+
+def split_words(line: str, command: str) -> list[str]:
+    """The words of a line, with the quotes of a shell."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"{command}: {error} (quote words that contain quotes)") from error
+
+
+def take_each(line: str) -> tuple[str, tuple[str, str] | None]:
+    """Take ``--each NAME=EXPRESSION`` out of a line: what is left, and the name with its expression.
+
+    The expression may contain spaces: it ends where it is complete and an option, or nothing, follows.
+    """
+    found = _EACH.search(line)
+    if found is None:
+        return line, None
+    rest = found["rest"]
+    for end in _ends_of_words(rest):
+        if _OPTION_FOLLOWS.match(rest, end) and _is_expression(rest[:end]):
+            return f"{line[: found.start()]} {rest[end:]}".strip(), (found["name"], rest[:end].strip())
+    raise UsageError(f"%%parallel: --each {found['name']}=… is not followed by a complete Python expression: {rest}")
+
+
+def split_each(word: str) -> tuple[str, str]:
+    """The two sides of a quoted ``--each "x=EXPRESSION"``."""
+    name, equals, expression = word.partition("=")
+    if not (equals and name.strip().isidentifier() and _is_expression(expression)):
+        raise UsageError(f"%%parallel: --each wants NAME=EXPRESSION, such as x=range(10), not {word!r}")
+    return name.strip(), expression.strip()
+
+
+def split_names(words: Sequence[str]) -> list[str]:
+    """Names separated by spaces or commas. Raises UsageError for one that is not a Python name."""
+    names = [name for word in words for name in word.split(",") if name]
+    for name in names:
+        if not name.isidentifier():
+            raise UsageError(f"{name!r} is not a Python name")
+    return names
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number, 0 or more."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def name(text: str) -> str:
+    """A Python name."""
+    if not text.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Python name")
+    return text
+
+
+def name_or_nothing(text: str) -> str:
+    """A Python name, or an empty text."""
+    return name(text) if text else ""
+
+
+def _ends_of_words(text: str) -> list[int]:
+    return [found.end() for found in re.finditer(r"\S+", text)]
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True

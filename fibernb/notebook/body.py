@@ -1,0 +1,43 @@
+"""The body of a cell: what it is called in tracebacks, whether it is Python, and which names it uses."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from fibernb.notebook.names import names_assigned, names_read, names_to_push
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """A cell body that is Python, once IPython's syntax is transformed.
+
+    ``first_line`` is the line of the notebook's cell in which ``source`` begins.
+    """
+
+    source: str
+    filename: str
+    first_line: int
+    reads: frozenset[str]
+    assigns: frozenset[str]
+
+
+def body_of(shell: InteractiveShell, source: str, first_line: int) -> Body:
+    """Look at a body. Raises SyntaxError, with the line of the notebook's cell, if it is not Python."""
+    filename = f"In[{shell.execution_count}]"
+    transformed = shell.transform_cell(source)
+    ast.parse("\n" * (first_line - 1) + transformed, filename)
+    return Body(
+        source=source,
+        filename=filename,
+        first_line=first_line,
+        reads=names_read(transformed),
+        assigns=names_assigned(transformed),
+    )
+
+
+def names_of_user(shell: InteractiveShell, names: frozenset[str]) -> list[str]:
+    """Those of the names that the user has in this notebook."""
+    return names_to_push(names, shell.user_ns, shell.user_ns_hidden)

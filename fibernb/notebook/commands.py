@@ -1,0 +1,199 @@
+"""Every magic and every verb of ``%fiber``: what it takes and how it is used. Tables only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fibernb.notebook.arguments import Argument, Command, count, name, name_or_nothing, seconds
+from fibernb.notebook.grouping import MODES
+from fibernb.notebook.usage import UsageError, did_you_mean
+
+_RANKS: Final = Argument(names=("ranks",), nargs="?", help="which: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)")
+_NAMES: Final = Argument(names=("names",), nargs="+", metavar="NAME", help="names of variables")
+
+VERBS: Final = {
+    verb: Command(name=f"%fiber {verb}".strip(), help=help_text, arguments=arguments, examples=examples)
+    for verb, help_text, arguments, examples in (
+        ("status", "Show the state of the cluster: engines, queue, memory, and why anything waits.", (), ("%fiber",)),
+        (
+            "scale",
+            "Declare how many engines there are and wait until they are ready. A running engine is never stopped.",
+            (
+                Argument(names=("seats",), metavar="N|+N|-N", help="how many, or how many more or fewer"),
+                Argument(
+                    names=("--min",), kind=count, metavar="N", help="return when so many are ready (default: all)"
+                ),
+                Argument(names=("--timeout",), kind=seconds, metavar="S", help="give up waiting after S seconds"),
+            ),
+            ("%fiber scale 8", "%fiber scale +4", "%fiber scale 256 --min 1"),
+        ),
+        (
+            "autoscale",
+            "Follow the queue between two numbers of engines.",
+            (
+                Argument(names=("bounds",), metavar="MIN:MAX|off", help="fewest and most engines, or off"),
+                Argument(
+                    names=("--idle",),
+                    kind=seconds,
+                    default=60.0,
+                    metavar="S",
+                    help="an idle engine goes after S seconds",
+                ),
+            ),
+            ("%fiber autoscale 0:16", "%fiber autoscale 2:8 --idle 10", "%fiber autoscale off"),
+        ),
+        (
+            "start",
+            "Start a cluster. Magics then use it.",
+            (
+                Argument(
+                    names=("-n", "--workers"), kind=count, metavar="N", help="how many engines (default: one a core)"
+                ),
+                Argument(names=("-b", "--backend"), metavar="BACKEND", help="where engines run (default: local)"),
+                Argument(names=("--name",), help="what the cluster is called"),
+                Argument(
+                    names=("-o", "--options"), nargs="+", metavar="KEY=VALUE", help="settings, as in %%fiber config"
+                ),
+            ),
+            ("%fiber start -n 4", "%fiber start -n 4 --name mine -o lease_s=600"),
+        ),
+        ("stop", "Stop the cluster and all of its engines.", (), ("%fiber stop",)),
+        (
+            "restart",
+            "Replace engines by fresh ones, which get the pushed names again.",
+            (_RANKS,),
+            ("%fiber restart", "%fiber restart 3"),
+        ),
+        ("list", "List the running clusters of this user.", (), ("%fiber list",)),
+        (
+            "attach",
+            "Use a cluster that runs already, with the names its engines hold.",
+            (Argument(names=("name",), nargs="?", help="which (default: the only one, or this notebook's)"),),
+            ("%fiber attach", "%fiber attach mine"),
+        ),
+        ("detach", "Leave the cluster and let it run until it is stopped.", (), ("%fiber detach",)),
+        (
+            "push",
+            "Send variables of the notebook to the engines, changed or not.",
+            (_NAMES, Argument(names=("-w", "--ranks"), metavar="RANKS", help="to these ranks (default: all)")),
+            ("%fiber push a b c", "%fiber push model -w 0:4"),
+        ),
+        (
+            "pull",
+            "Fetch variables of the engines: each becomes a list by rank.",
+            (
+                _NAMES,
+                Argument(
+                    names=("--into",), kind=name, metavar="NAME", help="bind the list to this name (one variable only)"
+                ),
+                Argument(names=("-w", "--ranks"), metavar="RANKS", help="from these ranks (default: all)"),
+            ),
+            ("%fiber pull x", "%fiber pull x --into xs", "%fiber pull a b -w 0:4"),
+        ),
+        (
+            "scatter",
+            "Cut a sequence into pieces, one for each rank, under its own name.",
+            (Argument(names=("name",), help="the variable that holds it"), _RANKS),
+            ("%fiber scatter xs",),
+        ),
+        (
+            "gather",
+            "Put the pieces of a scattered sequence together again, under its own name.",
+            (Argument(names=("name",), help="the variable"), _RANKS),
+            ("%fiber gather xs",),
+        ),
+        (
+            "config",
+            "Show the settings, or set some. Those of a running cluster hold from its next start.",
+            (Argument(names=("settings",), nargs="*", metavar="KEY=VALUE", help="settings to change"),),
+            ("%fiber config", "%fiber config progress=false"),
+        ),
+        ("ps", "List engines and what they run.", (_RANKS,), ("%fiber ps", "%fiber ps 0:8")),
+        (
+            "log",
+            "Show the last lines that engines wrote.",
+            (
+                _RANKS,
+                Argument(
+                    names=("-n", "--lines"),
+                    kind=count,
+                    default=50,
+                    metavar="N",
+                    help="how many lines of each (default: 50)",
+                ),
+            ),
+            ("%fiber log 3", "%fiber log -n 10"),
+        ),
+        ("cancel", "Cancel every cell that runs in the background.", (), ("%fiber cancel",)),
+        ("interrupt", "Interrupt what engines run now.", (_RANKS,), ("%fiber interrupt", "%fiber interrupt 0,3")),
+    )
+}
+
+FIBER_HELP: Final = "\n".join(
+    [
+        "%fiber [VERB]: engines for this notebook. Without a verb: the state of the cluster.",
+        "",
+        *(f"  {verb:<10} {command.help}" for verb, command in VERBS.items()),
+        "",
+        "%fiber VERB --help tells what a verb takes. %parallel --help: running cells on the engines.",
+    ]
+)
+
+_OUTPUT: Final = Argument(
+    names=("--output",),
+    choices=MODES,
+    default="auto",
+    help="auto: equal output once; rank: each rank by itself; first: lowest rank only; none",
+)
+
+CELL: Final = Command(
+    name="%%parallel",
+    help="Run the cell on the engines. The value of its last expression comes back as a list by rank.\n"
+    "The body has rank, size and every name of the notebook that it reads.",
+    arguments=(
+        Argument(names=("-w", "--ranks"), metavar="RANKS", help="where: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)"),
+        Argument(names=("--into",), kind=name, metavar="NAME", help="bind the list of values to this name"),
+        Argument(
+            names=("-a", "--async"),
+            nargs="?",
+            kind=name_or_nothing,
+            const="",
+            metavar="NAME",
+            help="return at once, with a handle",
+        ),
+        Argument(names=("--push",), nargs="+", metavar="NAMES", help="send these names as well"),
+        Argument(names=("--no-push",), flag=True, help="send no names"),
+        _OUTPUT,
+        Argument(names=("--timeout",), kind=seconds, metavar="S", help="cancel the cell after S seconds"),
+        Argument(names=("--each",), metavar="x=XS", help="run once for every item of XS, as x, wherever there is room"),
+        Argument(
+            names=("--retries",),
+            kind=count,
+            metavar="N",
+            help="with --each: how many engine deaths an item may see (3)",
+        ),
+        Argument(
+            names=("--on-error",), choices=("raise", "keep"), help="with --each: keep puts exceptions among the values"
+        ),
+    ),
+    examples=(
+        "%%parallel",
+        "%%parallel -w 0:4 --into values",
+        "%%parallel -a handle --timeout 60",
+        "%%parallel --each x=range(100) --into ys --on-error keep",
+    ),
+)
+
+EXPRESSION: Final = Command(
+    name="%parallel",
+    help="The value of an expression on every rank, as a list in rank order.",
+    arguments=(Argument(names=("expression",), metavar="EXPR", help="any Python expression"),),
+    examples=("%parallel rank ** 2", "values = %parallel x.mean()"),
+)
+
+
+def verb_named(word: str) -> Command:
+    """The verb of that name. Raises UsageError, with the nearest one, if there is none."""
+    if word not in VERBS:
+        raise UsageError(f"%fiber has no verb {word!r}{did_you_mean(word, VERBS) or '; see %fiber --help'}")
+    return VERBS[word]

@@ -1,0 +1,78 @@
+"""The verbs of ``%fiber`` that move values and stop work."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from fibernb.client.cells import CellResult
+from fibernb.client.cluster import Cluster
+from fibernb.model import Rank
+from fibernb.notebook.arguments import split_names
+from fibernb.notebook.clusters import Clusters
+from fibernb.notebook.parallel import Parallel
+from fibernb.notebook.supply import Supply
+from fibernb.notebook.usage import UsageError
+
+
+class DataVerbs:
+    """Push, pull, scatter, gather, cancel, interrupt."""
+
+    def __init__(self, shell: InteractiveShell, clusters: Clusters, supply: Supply, parallel: Parallel) -> None:
+        self._shell = shell
+        self._clusters = clusters
+        self._supply = supply
+        self._parallel = parallel
+        self.verbs: dict[str, Callable[[argparse.Namespace], Any]] = {
+            "push": self._push,
+            "pull": self._pull,
+            "scatter": self._scatter,
+            "gather": self._gather,
+            "cancel": self._cancel,
+            "interrupt": self._interrupt,
+        }
+
+    def _push(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.current()
+        self._supply.push(cluster, _chosen(cluster, options.ranks), split_names(options.names))
+
+    def _pull(self, options: argparse.Namespace) -> None:
+        names = split_names(options.names)
+        if options.into is not None and len(names) > 1:
+            raise UsageError("%fiber pull: --into is for one variable; leave it out, and each keeps its own name")
+        cluster = self._clusters.existing()
+        ranks = _chosen(cluster, options.ranks)
+        pulled = cluster.pull(names, ranks)
+        for position, name in enumerate(names):
+            values = CellResult((value[position] for value in pulled), ranks)
+            self._shell.user_ns[options.into or name] = values
+
+    def _scatter(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.current()
+        ranks = _chosen(cluster, options.ranks)
+        cluster.scatter(options.name, self._value(options.name), ranks)
+        self._supply.note_sent(cluster, ranks, [options.name])
+
+    def _gather(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        self._shell.user_ns[options.name] = cluster.gather(options.name, _chosen(cluster, options.ranks))
+
+    def _cancel(self, _options: argparse.Namespace) -> None:
+        count = self._parallel.cancel_background()
+        print(f"{count} background cells cancelled" if count else "no cell runs in the background")
+
+    def _interrupt(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        cluster.interrupt(_chosen(cluster, options.ranks))
+
+    def _value(self, name: str) -> Any:
+        if name not in self._shell.user_ns:
+            raise UsageError(f"this notebook has no variable {name!r}")
+        return self._shell.user_ns[name]
+
+
+def _chosen(cluster: Cluster, text: str | None) -> Sequence[Rank]:
+    return range(cluster.size) if text is None else sorted(cluster.parse_ranks(text))

@@ -1,0 +1,104 @@
+"""What many ranks wrote, brought together: equal output once, different output in rank order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from fibernb.model import Rank
+
+Mode: TypeAlias = Literal["auto", "rank", "first", "none"]
+MODES: Final[tuple[Mode, ...]] = ("auto", "rank", "first", "none")
+
+
+class Line(NamedTuple):
+    """One line of text, without its end."""
+
+    stream: str  # "stdout" or "stderr"
+    text: str
+
+
+class Rich(NamedTuple):
+    """One display, as JSON of Jupyter's ``data`` and ``metadata``; ``display_id`` is the engine's own name for it.
+
+    ``update``: it takes the place of what that rank displayed under this name in an earlier cell.
+    """
+
+    content: bytes
+    display_id: str | None = None
+    update: bool = False
+
+
+class LeftOut(NamedTuple):
+    """Lines that were not kept. Two of them are equal only if what they stand for was."""
+
+    lines: int
+    size_bytes: int
+    digest: bytes = b""
+
+
+Item: TypeAlias = Line | Rich | LeftOut
+
+
+class Block(NamedTuple):
+    """Successive items that these ranks have in common, in the order in which each of them wrote them."""
+
+    ranks: tuple[Rank, ...]
+    items: tuple[Item, ...]
+
+
+def format_ranks(ranks: Iterable[Rank]) -> str:
+    """Ranks as people write them: ``0-3,5``."""
+    runs: list[list[Rank]] = []
+    for rank in sorted(set(ranks)):
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1] = [runs[-1][0], rank]
+        else:
+            runs.append([rank])
+    return ",".join("-".join(str(rank) for rank in run) for run in runs)
+
+
+def arranged(outputs: Mapping[Rank, Sequence[Item]], mode: Mode) -> list[Block]:
+    """The output of the ranks as it is to be shown."""
+    shown = {rank: items for rank, items in sorted(outputs.items()) if items}
+    match mode:
+        case "auto":
+            return merged(shown)
+        case "rank":
+            return [Block((rank,), tuple(items)) for rank, items in shown.items()]
+        case "first":
+            return [Block((rank,), tuple(items)) for rank, items in list(shown.items())[:1]]
+        case "none":
+            return []
+
+
+def merged(outputs: Mapping[Rank, Sequence[Item]]) -> list[Block]:
+    """Common beginnings once; where ranks part, each group on its own, the one with the lowest rank first.
+
+    Reading only the blocks of one rank gives exactly what that rank wrote.
+    """
+    blocks: list[Block] = []
+    pending = [(tuple(sorted(rank for rank, items in outputs.items() if items)), 0)]
+    while pending:
+        ranks, start = pending.pop()
+        end = _end_of_common_part(outputs, ranks, start)
+        if end > start:
+            blocks.append(Block(ranks, tuple(outputs[ranks[0]][start:end])))
+        branches: dict[Item, list[Rank]] = {}
+        for rank in ranks:
+            if end < len(outputs[rank]):
+                branches.setdefault(outputs[rank][end], []).append(rank)
+        pending.extend((tuple(branch), end) for branch in reversed(branches.values()))
+    return blocks
+
+
+def _end_of_common_part(outputs: Mapping[Rank, Sequence[Item]], ranks: tuple[Rank, ...], start: int) -> int:
+    if not ranks:
+        return start
+    first = outputs[ranks[0]]
+    end = min(len(outputs[rank]) for rank in ranks)
+    for rank in ranks[1:]:
+        other = outputs[rank]
+        if other[start:end] != first[start:end]:
+            end = next(at for at in range(start, end) if other[at] != first[at])
+    return end

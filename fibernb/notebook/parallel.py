@@ -1,0 +1,149 @@
+"""Runs the cells and expressions of ``%%parallel`` and ``%parallel``."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import clear_output
+
+from fibernb import config as configuration
+from fibernb.client.cells import CellHandle
+from fibernb.client.cluster import Cluster
+from fibernb.config import Config
+from fibernb.core.messages import Said
+from fibernb.errors import ConfigError
+from fibernb.model import Rank
+from fibernb.notebook import each as items_of_cell
+from fibernb.notebook.body import Body, body_of
+from fibernb.notebook.each import EachHandle
+from fibernb.notebook.printing import Printer
+from fibernb.notebook.request import Each, Request
+from fibernb.notebook.supply import Supply
+from fibernb.notebook.view import LiveView, view_for
+from fibernb.notebook.waiting import wait_for
+from fibernb.notebook.work import CellWork, EachWork, Heard, Work
+
+
+class Parallel:
+    """The cells of one notebook.
+
+    Parameters
+    ----------
+    shell : the notebook's.
+    supply : brings the notebook's values to the engines.
+    cluster : gives the cluster to use, started if there is none.
+    printer : shows output.
+    """
+
+    def __init__(
+        self, shell: InteractiveShell, supply: Supply, cluster: Callable[[], Cluster], printer: Printer
+    ) -> None:
+        self._shell = shell
+        self._supply = supply
+        self._cluster = cluster
+        self._printer = printer
+        self._background: list[Work] = []
+
+    def run_cell(self, request: Request, source: str) -> Any:
+        """Run a cell body as asked for: its values, or its handle when it runs in the background."""
+        return self._run(request, body_of(self._shell, source, first_line=2))
+
+    def run_expression(self, source: str) -> Any:
+        """The value of an expression on every rank."""
+        return self._run(Request(), body_of(self._shell, source, first_line=1))
+
+    def cancel_background(self) -> int:
+        """Cancel every cell that runs in the background: how many there were."""
+        running = [work for work in self._background if not work.wait(0)]
+        for work in running:
+            work.cancel()
+        return len(running)
+
+    def _run(self, request: Request, body: Body) -> Any:
+        config = configuration.load()
+        cluster = self._cluster()
+        cluster.adopt()
+        start = self._start_on_ranks if request.each is None else functools.partial(self._start_items, request.each)
+        work = start(cluster, request, body, config)
+        view = view_for(self._shell, wanted=config.progress, on_cancel=work.cancel)
+        if request.background is not None:
+            return self._leave_running(request, work, view)
+        streams = config.progress and request.output != "none" and work.sources == 1
+        try:
+            wait_for(work, view, request.timeout_s, functools.partial(self._stream, work, view) if streams else None)
+        finally:
+            self._printer.show(work.heard.blocks(request.output), work.labels)
+        values = self._bound(request.into, work.outcome())
+        return None if all(value is None for value in values) else values
+
+    def _stream(self, work: Work, view: LiveView) -> None:
+        """Show what the only source has written so far."""
+        cleared, blocks = work.heard.fresh()
+        if cleared:
+            clear_output(wait=True)
+            view.show_again()
+        self._printer.show(blocks, work.labels)
+
+    def _start_on_ranks(self, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
+        ranks = _chosen(cluster, request.ranks)
+        shipment = self._supply.send(cluster, ranks, body, request)
+        start = functools.partial(_start_cell, cluster, ranks, body, request)
+        return CellWork(start, shipment.check, Heard(len(ranks), config), cluster.session.wait)
+
+    def _start_items(self, each: Each, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
+        items = list(eval(each.expression, self._shell.user_global_ns, self._shell.user_ns))
+        shipment = self._supply.send(cluster, range(cluster.size), body, request)
+        heard = Heard(len(items), config)
+        refs = items_of_cell.submit(cluster, body, each, items, request.push, heard.take)
+        handle = EachHandle(cluster.session, refs, keep_errors=each.keep_errors)
+        return EachWork(handle, shipment.check, heard, cluster.session.wait)
+
+    def _leave_running(self, request: Request, work: Work, view: LiveView) -> Any:
+        self._background = [other for other in self._background if not other.handle.done()] + [work]
+        context = contextvars.copy_context()  # what is shown later belongs to this cell
+        follow = functools.partial(context.run, self._follow, request, work, view)
+        threading.Thread(target=follow, name="fibernb-background-cell", daemon=True).start()
+        return self._bound(request.background or None, work.handle)
+
+    def _follow(self, request: Request, work: Work, view: LiveView) -> None:
+        """In a thread: show how a background cell gets on, and what it comes to."""
+        try:
+            wait_for(work, view, request.timeout_s)
+            self._printer.show(work.heard.blocks(request.output), work.labels)
+            self._bound(request.into, work.outcome())
+        except BaseException as error:  # noqa: BLE001  the handle raises it where the user asks for the result
+            print(f"{type(error).__name__}: {error} (result() of its handle raises it)", file=sys.stderr, flush=True)
+
+    def _bound(self, name: str | None, value: Any) -> Any:
+        if name is not None:
+            self._shell.user_ns[name] = value
+        return value
+
+
+def _start_cell(
+    cluster: Cluster, ranks: list[Rank], body: Body, request: Request, listener: Callable[[Said], None]
+) -> CellHandle:
+    return cluster.run_cell(
+        body.source,
+        ranks,
+        pushed=request.push,
+        on_output=listener,
+        filename=body.filename,
+        first_line=body.first_line,
+    )
+
+
+def _chosen(cluster: Cluster, text: str | None) -> list[Rank]:
+    size = cluster.size
+    if size == 0:
+        raise ConfigError("the cluster has no engines: `%fiber scale 4` gives it some")
+    ranks = list(range(size)) if text is None else sorted(cluster.parse_ranks(text))
+    if not ranks:
+        raise ConfigError(f"-w {text} chooses none of the ranks 0 to {size - 1}")
+    return ranks

@@ -1,0 +1,102 @@
+"""The values of a cell as text and HTML: by rank, equal ones together, large ones abbreviated."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from IPython.lib.pretty import pretty
+
+from fibernb.model import Rank
+from fibernb.notebook.grouping import format_ranks
+
+MAX_CHARACTERS: Final = 2000
+"""How much of one value's text is shown."""
+
+MAX_ELEMENTS: Final = 50
+"""How many elements of a container, or of an array, are shown."""
+
+MAX_GROUPS: Final = 64
+"""How many different values are shown before the middle is left out."""
+
+
+class Shown(NamedTuple):
+    """A value and the ranks that gave it, as far as can be seen."""
+
+    ranks: tuple[Rank, ...]
+    text: str
+    value: Any
+
+
+def describe(value: object) -> str:
+    """The text of a value; of a large array its type and shape."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None and _elements(shape) > MAX_ELEMENTS:
+        return f"{type(value).__name__} of shape {shape} and dtype {dtype}"
+    text = _text_of(value)
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    return f"{text[:MAX_CHARACTERS]} … {len(text) - MAX_CHARACTERS:,} characters more"
+
+
+def grouped(values: Sequence[object], ranks: Sequence[Rank]) -> list[Shown]:
+    """Values with equal text together, the one with the lowest rank first."""
+    groups: dict[str, tuple[list[Rank], object]] = {}
+    for rank, value in zip(ranks, values, strict=True):
+        groups.setdefault(describe(value), ([], value))[0].append(rank)
+    return [Shown(tuple(members), text, value) for text, (members, value) in groups.items()]
+
+
+def as_text(values: Sequence[object], ranks: Sequence[Rank]) -> str:
+    """One line (or one indented paragraph) for each group: ``[0-3] 42``."""
+    shown = grouped(values, ranks)
+    head, tail = shown[: MAX_GROUPS // 2], shown[len(shown) - MAX_GROUPS // 2 :]
+    if len(shown) <= MAX_GROUPS:
+        return "\n".join(_paragraph(group) for group in shown)
+    left_out = f"… {len(shown) - MAX_GROUPS:,} other values …"
+    return "\n".join([*map(_paragraph, head), left_out, *map(_paragraph, tail)])
+
+
+def as_html(values: Sequence[object], ranks: Sequence[Rank]) -> str | None:
+    """A section for each group, if at least one value has HTML of its own."""
+    if not any(_html_of(value) for value in values):
+        return None
+    return "\n".join(_section(group) for group in grouped(values, ranks)[:MAX_GROUPS])
+
+
+def _elements(shape: tuple[Any, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= int(length)
+    return count
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(pretty(value, max_seq_length=MAX_ELEMENTS))
+    except Exception as error:  # noqa: BLE001  the repr of a user's class may raise anything, and is only shown
+        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+def _paragraph(shown: Shown) -> str:
+    label = f"[{format_ranks(shown.ranks)}] "
+    return label + shown.text.replace("\n", "\n" + " " * len(label))
+
+
+def _html_of(value: object) -> str | None:
+    method = None if isinstance(value, type) else getattr(value, "_repr_html_", None)
+    try:
+        made = method() if callable(method) else None
+    except Exception:  # noqa: BLE001  as above: the text is shown then
+        return None
+    return made if isinstance(made, str) else None
+
+
+def _section(shown: Shown) -> str:
+    content = _html_of(shown.value) or _preformatted(shown.text)
+    return f"<section><strong>[{format_ranks(shown.ranks)}]</strong>{content}</section>"
+
+
+def _preformatted(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"

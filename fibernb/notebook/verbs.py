@@ -1,0 +1,204 @@
+"""What the verbs of ``%fiber`` do to a cluster as a whole."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from fibernb import config as configuration
+from fibernb.client.cluster import Cluster
+from fibernb.errors import ConfigError
+from fibernb.model import Rank
+from fibernb.notebook.arguments import HelpAsked, split_words
+from fibernb.notebook.clusters import Clusters, settle
+from fibernb.notebook.commands import FIBER_HELP, verb_named
+from fibernb.notebook.data_verbs import DataVerbs
+from fibernb.notebook.memory import memory_of
+from fibernb.notebook.pages import Page
+from fibernb.notebook.seats_view import SeatsView
+from fibernb.notebook.status_page import About, as_html, as_text, engine_table, table
+from fibernb.notebook.usage import UsageError
+
+_SEATS: Final = re.compile(r"([+-]?)(\d+)")
+_BOUNDS: Final = re.compile(r"(\d+):(\d+)")
+
+Verb = Callable[[argparse.Namespace], Any]
+
+
+class Verbs:
+    """Carries out ``%fiber`` lines for one notebook."""
+
+    def __init__(self, shell: InteractiveShell, clusters: Clusters, data: DataVerbs) -> None:
+        self._shell = shell
+        self._clusters = clusters
+        self._verbs: dict[str, Verb] = {
+            "status": self._status,
+            "scale": self._scale,
+            "autoscale": self._autoscale,
+            "start": self._start,
+            "stop": self._stop,
+            "restart": self._restart,
+            "list": self._list,
+            "attach": self._attach,
+            "detach": self._detach,
+            "config": self._config,
+            "ps": self._ps,
+            "log": self._log,
+            **data.verbs,
+        }
+
+    def run(self, line: str) -> Any:
+        """Carry out one line: what its verb gives to the notebook. Raises `HelpAsked` for ``--help``."""
+        verb, *words = split_words(line, "%fiber") or ["status"]
+        if verb in ("--help", "-h", "help"):
+            raise HelpAsked(FIBER_HELP)
+        command = verb_named(verb)
+        return self._verbs[verb](command.parse(words))
+
+    # ---- seats -------------------------------------------------------------------------------------------
+
+    def _status(self, _options: argparse.Namespace) -> Page:
+        if not self._clusters.in_use():
+            return Page("no cluster yet: the first %%parallel starts one, and so does %fiber scale N")
+        cluster = self._clusters.current()
+        status = cluster.status()
+        about = About(name=cluster.name, backend="local", memory_bytes=memory_of(status))
+        return Page(as_text(status, about), as_html(status, about))
+
+    def _scale(self, options: argparse.Namespace) -> None:
+        found = _SEATS.fullmatch(options.seats)
+        if found is None:
+            raise UsageError(f"%fiber scale wants a number of engines, such as 8, +4 or -4, not {options.seats!r}")
+        cluster = self._cluster_to_scale(int(found[2]) if not found[1] else None)
+        seats = _target(cluster.size, found[1], int(found[2]))
+        with SeatsView(self._shell, seats, wanted=configuration.load().progress) as view:
+            cluster.scale(seats, minimum=options.min, timeout_s=options.timeout, on_change=view.show)
+        settle(cluster)
+        print(_readiness(cluster, seats))
+
+    def _cluster_to_scale(self, workers: int | None) -> Cluster:
+        if workers is None or self._clusters.in_use():
+            return self._clusters.current()
+        return self._clusters.start(workers, None, None, {})
+
+    def _autoscale(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.current()
+        if options.bounds == "off":
+            cluster.autoscale(maximum=None)
+            print("autoscaling is off")
+            return
+        found = _BOUNDS.fullmatch(options.bounds)
+        if found is None or int(found[1]) > int(found[2]) or not int(found[2]):
+            raise UsageError(f"%fiber autoscale wants MIN:MAX, such as 0:16, or off, not {options.bounds!r}")
+        cluster.autoscale(int(found[1]), int(found[2]), options.idle)
+        print(f"autoscaling between {found[1]} and {found[2]} engines")
+
+    def _restart(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        ranks = _chosen(cluster, options.ranks)
+        cluster.restart(ranks)
+        cluster.scale(cluster.size)
+        print(_readiness(cluster, cluster.size))
+
+    # ---- clusters ----------------------------------------------------------------------------------------
+
+    def _start(self, options: argparse.Namespace) -> None:
+        settings = _settings(options.options or [])
+        cluster = self._clusters.start(options.workers, options.backend, options.name, settings)
+        cluster.scale(cluster.size)
+        print(f"cluster {cluster.name}: {_readiness(cluster, cluster.size)}")
+
+    def _stop(self, _options: argparse.Namespace) -> None:
+        if not self._clusters.in_use():
+            print("there is no cluster to stop")
+            return
+        cluster = self._clusters.existing()
+        cluster.stop()
+        self._clusters.forget()
+        print(f"cluster {cluster.name} has been stopped")
+
+    def _list(self, _options: argparse.Namespace) -> Page:
+        running = self._clusters.running()
+        if not running:
+            return Page("no cluster of yours runs here")
+        own = self._clusters.current().name if self._clusters.in_use() else ""
+        rows = [(c.name, c.host, str(c.pid), "this notebook's" if c.name == own else "") for c in running]
+        return Page(table([("name", "host", "hub", ""), *rows]))
+
+    def _attach(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.attach(options.name)
+        print(f"attached to cluster {cluster.name}: {_readiness(cluster, cluster.size)}")
+
+    def _detach(self, _options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        cluster.detach()
+        self._clusters.forget()
+        print(f"cluster {cluster.name} runs on until it is stopped: %fiber attach {cluster.name}")
+
+    # ---- looking -----------------------------------------------------------------------------------------
+
+    def _config(self, options: argparse.Namespace) -> Page | None:
+        if options.settings:
+            _settings(options.settings)  # all of them are right, or none is set
+            for key, text in map(_pair, options.settings):
+                os.environ[configuration.PREFIX + key.upper()] = text
+            return None
+        rows = [(setting.key, str(setting.value), setting.source) for setting in configuration.describe()]
+        return Page(table(rows))
+
+    def _ps(self, options: argparse.Namespace) -> Page:
+        cluster = self._clusters.existing()
+        ranks = set(_chosen(cluster, options.ranks))
+        return Page(engine_table([seat for seat in cluster.status().engines if seat.rank in ranks]))
+
+    def _log(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        for rank in _chosen(cluster, options.ranks):
+            for line in _tail(cluster.directory / "logs" / f"rank-{rank}.log", options.lines):
+                print(f"[{rank}] {line}")
+
+
+def _chosen(cluster: Cluster, text: str | None) -> list[Rank]:
+    return list(range(cluster.size)) if text is None else sorted(cluster.parse_ranks(text))
+
+
+def _target(size: int, sign: str, amount: int) -> int:
+    return {"": amount, "+": size + amount, "-": max(0, size - amount)}[sign]
+
+
+def _readiness(cluster: Cluster, seats: int) -> str:
+    ready = cluster.status().ready
+    engines = "1 engine" if seats == 1 else f"{seats} engines"
+    return f"{engines} ready" if ready >= seats else f"{ready} of {engines} ready"
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, object]:
+    """Typed values of ``KEY=VALUE`` words. Raises `ConfigError` for a key or value that cannot be."""
+    base = configuration.load()
+    return {
+        key: getattr(configuration.with_changes(base, key, text), key) for key, text in (_pair(pair) for pair in pairs)
+    }
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, equals, text = word.partition("=")
+    if not equals:
+        raise ConfigError(f"{word!r} is no setting: write KEY=VALUE, such as lease_s=600")
+    return key, text
+
+
+def _tail(path: Path, lines: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 200 * (lines + 1) - 10_000))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    return text.splitlines()[-lines:] if lines else []

@@ -1,0 +1,118 @@
+"""The live view of a running cell: a widget in a notebook, a line in a terminal, nothing where it is not wanted."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TextIO
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display, update_display
+
+from fibernb.notebook.snapshot import Snapshot, live_html, progress_line, static_html, summary
+
+try:
+    import ipywidgets
+except ImportError:  # a terminal may do without
+    ipywidgets = None
+
+PERIOD_S: Final = 0.1
+"""The least time between two messages of a view."""
+
+PATIENCE_S: Final = 0.3
+"""A cell that ends sooner has no live view."""
+
+
+class LiveView(Protocol):
+    """Shows how a cell gets on. Called in the context of its cell, at most once a `PERIOD_S`."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show this state instead of the one before."""
+
+    def show_again(self) -> None:
+        """The cell's output has been cleared, and the view with it: show it anew."""
+
+    def close(self, snapshot: Snapshot) -> None:
+        """The cell has ended, in whatever way: leave what is to stay, and nothing that moves."""
+
+
+class NoView:
+    """Shows nothing."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def show_again(self) -> None:
+        """Nothing."""
+
+    def close(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+
+class TerminalView:
+    """One line that is written over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._width = 0
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._write(progress_line(snapshot))
+
+    def show_again(self) -> None:
+        """A terminal clears nothing."""
+
+    def close(self, snapshot: Snapshot) -> None:  # noqa: ARG002  what is shown at the end says enough
+        if self._width:
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"\r{line:<{self._width}}" + ("" if line else "\r"))
+        self._stream.flush()
+        self._width = len(line)
+
+
+class WidgetView:
+    """One HTML widget with a button to cancel, replaced at the end by what is static."""
+
+    def __init__(self, on_cancel: Callable[[], None]) -> None:
+        self._on_cancel = on_cancel
+        self._display_id = f"fibernb-{uuid.uuid4().hex}"
+        self._page: Any = None
+        self._box: Any = None
+
+    def show(self, snapshot: Snapshot) -> None:
+        if self._box is None:
+            self._open(live_html(snapshot))
+        else:
+            self._page.value = live_html(snapshot)  # sends a message only when it differs
+
+    def show_again(self) -> None:
+        if self._box is not None:
+            display(self._box, display_id=self._display_id)
+
+    def close(self, snapshot: Snapshot) -> None:
+        if self._box is None:
+            return
+        bundle = {"text/plain": summary(snapshot), "text/html": static_html(snapshot)}
+        update_display(bundle, display_id=self._display_id, raw=True)
+        for widget in (*self._box.children, self._box):
+            widget.close()
+        self._box = None
+
+    def _open(self, page: str) -> None:
+        self._page = ipywidgets.HTML(page)
+        button = ipywidgets.Button(description="Cancel", tooltip="Stop this cell on all of its ranks", icon="stop")
+        button.on_click(lambda _: self._on_cancel())
+        self._box = ipywidgets.VBox([self._page, button])
+        self.show_again()
+
+
+def view_for(shell: InteractiveShell, *, wanted: bool, on_cancel: Callable[[], None]) -> LiveView:
+    """The view that suits the front end."""
+    if not wanted:
+        return NoView()
+    if hasattr(shell, "kernel"):
+        return WidgetView(on_cancel) if ipywidgets is not None else NoView()
+    return TerminalView(sys.stderr) if sys.stderr.isatty() else NoView()

@@ -1,0 +1,187 @@
+"""Exceptions that travel: they come back as themselves whenever that is possible at all.
+
+An exception is sent in several forms, and the receiver takes the first one that works there:
+
+1. its own pickle, if that gives the same type and text again;
+2. its type, arguments and attributes, put together without calling ``__init__`` (whose signature may not fit the
+   arguments); an attribute that cannot be pickled is replaced by an `Unpicklable` with its repr. Groups go member by
+   member;
+3. a stand-in: a class of the same name that derives from the nearest base which the receiver can import, so that
+   ``except ValueError`` still matches, with the original text.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pickle
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from fibernb.errors import RemoteTraceback, SerializationError
+from fibernb.serialize.pickling import PROTOCOL
+from fibernb.serialize.values import Unpicklable, dumps, loads
+
+Form: TypeAlias = tuple[str, Any]
+
+# What pickle.dumps makes of this is the wire form: the forms of the exception, the text of its traceback.
+Account: TypeAlias = tuple[list[Form], str]
+
+
+def dumps_error(error: BaseException, traceback_text: str = "") -> bytes:
+    """Pickle an exception and the text of its traceback; never fails."""
+    return pickle.dumps((_forms_of(error), traceback_text), PROTOCOL)
+
+
+def loads_error(data: bytes) -> BaseException:
+    """The exception, with a `RemoteTraceback` of the text as its ``__cause__``."""
+    forms, text = pickle.loads(data)
+    error = _revive(forms)
+    if text:
+        error.__cause__ = RemoteTraceback(text)
+    return error
+
+
+# ---- sending --------------------------------------------------------------------------------------------
+
+
+def _forms_of(error: BaseException) -> list[Form]:
+    stand_in = ("stand-in", _description(error))
+    whole = _try_dumps(error)
+    if whole is not None and _comes_back(whole, error):
+        return [("pickle", whole), stand_in]
+    if isinstance(error, BaseExceptionGroup):
+        return [("group", _parts_of_group(error)), stand_in]
+    rebuilt = _try_dumps(_parts_of(error))
+    if rebuilt is not None and _comes_back(rebuilt, error, _rebuild):
+        return [("parts", rebuilt), stand_in]
+    return [stand_in]
+
+
+def _try_dumps(value: object) -> bytes | None:
+    try:
+        return dumps(value)
+    except SerializationError:
+        return None
+
+
+def _comes_back(data: bytes, error: BaseException, revive: Callable[[Any], Any] = lambda value: value) -> bool:
+    try:
+        copy = revive(loads(data))
+    except Exception:  # noqa: BLE001  whatever a user's class raises: this form does not work
+        return False
+    return type(copy) is type(error) and _text_of(copy) == _text_of(error)
+
+
+def _parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+    args = tuple(_sendable(argument) for argument in error.args)
+    return type(error), args, {name: _sendable(value) for name, value in error.__dict__.items()}
+
+
+def _sendable(value: object) -> object:
+    try:
+        loads(dumps(value))
+    except SerializationError as error:
+        return Unpicklable.of(value, error)
+    except Exception as error:  # noqa: BLE001  it can be pickled but not unpickled
+        return Unpicklable.of(value, SerializationError(f"cannot be unpickled: {error}"))
+    return value
+
+
+def _parts_of_group(group: BaseExceptionGroup[BaseException]) -> tuple[bytes | None, str, list[list[Form]], list[str]]:
+    members = [_forms_of(member) for member in group.exceptions]
+    return _try_dumps(type(group)), group.message, members, list(getattr(group, "__notes__", ()))
+
+
+def _description(error: BaseException) -> tuple[str, str, str, list[str], list[tuple[str, str]]]:
+    kind = type(error)
+    bases = [(base.__module__, base.__qualname__) for base in kind.__mro__[1:-1]]
+    if kind.__module__ == "builtins":
+        bases.insert(0, (kind.__module__, kind.__qualname__))
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    return kind.__name__, kind.__module__, _text_of(error), notes, bases
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  a user's __str__ may raise anything
+        return f"<{type(error).__name__} whose text raised an error>"
+
+
+# ---- receiving ------------------------------------------------------------------------------------------
+
+
+def _revive(forms: list[Form]) -> BaseException:
+    for kind, content in forms[:-1]:
+        try:
+            error = _REVIVERS[kind](content)
+        except Exception:  # noqa: BLE001, S112  the next form is there for that
+            continue
+        if isinstance(error, BaseException):
+            return error
+    return _stand_in(forms[-1][1])
+
+
+def _rebuild(parts: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]) -> BaseException:
+    kind, args, attributes = parts
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+def _revive_group(parts: tuple[bytes | None, str, list[list[Form]], list[str]]) -> BaseException:
+    pickled_kind, message, members, notes = parts
+    group = _group_type(pickled_kind)(message, [_revive(forms) for forms in members])
+    for note in notes:
+        group.add_note(note)
+    return group
+
+
+def _group_type(pickled_kind: bytes | None) -> Callable[[str, list[BaseException]], BaseException]:
+    if pickled_kind is None:
+        return BaseExceptionGroup
+    try:
+        kind = loads(pickled_kind)
+    except Exception:  # noqa: BLE001  a class that the receiver does not have
+        return BaseExceptionGroup
+    return functools.partial(kind.__new__, kind)
+
+
+def _stand_in(description: tuple[str, str, str, list[str], list[tuple[str, str]]]) -> BaseException:
+    name, module, text, notes, bases = description
+    base: Any = _nearest(bases)  # a class is hashable, which its type does not say
+    kind = _stand_in_type(name, module, base)
+    error = kind.__new__(kind)
+    error.args = (text,)
+    for note in notes:
+        error.add_note(note)
+    return error
+
+
+@functools.lru_cache(256)
+def _stand_in_type(name: str, module: str, base: Any) -> type[BaseException]:
+    def text_of(self: BaseException) -> str:
+        return str(self.args[0])
+
+    return type(name, (base,), {"__module__": module, "__str__": text_of, "__doc__": f"Stands in for {module}.{name}."})
+
+
+def _nearest(bases: list[tuple[str, str]]) -> type[BaseException]:
+    for module, path in bases:
+        try:
+            holder: Any = importlib.import_module(module)
+            found = functools.reduce(getattr, path.split("."), holder)
+        except (ImportError, AttributeError):
+            continue
+        if isinstance(found, type) and issubclass(found, BaseException) and not issubclass(found, BaseExceptionGroup):
+            return found
+    return Exception
+
+
+_REVIVERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "pickle": loads,
+    "parts": lambda data: _rebuild(loads(data)),
+    "group": _revive_group,
+}

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fibernb.client import current
+from fibernb.client.session import Session
+from tests.client.fake_hub import FakeConnector, FakeHub
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    hub = FakeHub()
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def connector(hub: FakeHub) -> FakeConnector:
+    return FakeConnector(hub)
+
+
+@pytest.fixture
+def session(connector: FakeConnector) -> Iterator[Session]:
+    session = Session(connector)
+    current.use(session)
+    yield session
+    current.use(None)
+    session.close()

@@ -1,0 +1,91 @@
+from fibernb.core.board import Board
+from fibernb.core.clients import Client
+from fibernb.core.commands import TellEngine
+from fibernb.core.messages import Forget
+from fibernb.core.nodes import Node
+from fibernb.core.seats import Engine, Seat
+from fibernb.core.settings import CoreSettings
+from fibernb.core.states import SeatState
+from fibernb.model import DEFAULT_OPTIONS, Resources
+from tests.core.bench import PlainErrors
+
+
+def board() -> Board:
+    made = Board(CoreSettings(), PlainErrors())
+    made.functions.define(b"f", b"code", "f")
+    made.nodes["n"] = Node("n", None, Resources(milli_cpus=0))
+    return made
+
+
+def seated(made: Board, node: str = "n") -> Seat:
+    seat = made.seats[0] = Seat(0, 1.0)
+    seat.engine = made.engines[4] = Engine(4, 0, node)
+    made.move_seat(seat, SeatState.STARTING, 1.0)
+    return seat
+
+
+def test_a_group_is_made_once() -> None:
+    made = board()
+    client = Client(5, 60.0, None)
+    group = made.group(client, b"f", DEFAULT_OPTIONS, None)
+    assert group is not None
+    assert made.group(client, b"f", DEFAULT_OPTIONS, None) is group
+    assert made.group(client, b"f", DEFAULT_OPTIONS, 77) is not group
+    assert made.group(Client(6, 60.0, None), b"f", DEFAULT_OPTIONS, None) is not group
+    assert made.group(client, b"unknown", DEFAULT_OPTIONS, None) is None
+
+
+def test_dropping_groups_keeps_the_book_of_children() -> None:
+    made = board()
+    groups = [made.group(Client(id_, 60.0, None), b"f", DEFAULT_OPTIONS, 77) for id_ in (5, 6)]
+    for left, group in ((1, groups[0]), (0, groups[1])):
+        assert group is not None
+        made.drop_group(group)
+        assert len(made.children.get(77, ())) == left
+        made.drop_group(group)
+    assert made.groups == made.children == {}
+
+
+def test_idle_seats_are_counted_on_their_nodes() -> None:
+    made = board()
+    seat = seated(made)
+    made.seats_changed = False
+    made.move_seat(seat, SeatState.IDLE, 2.0)
+    assert made.seats_changed
+    assert (made.nodes["n"].idle, made.idle.lowest()) == (1, 0)
+    made.seats_changed = False
+    made.move_seat(seat, SeatState.BUSY, 3.0)
+    assert not made.seats_changed, "being busy is nothing to tell"
+    assert (made.nodes["n"].idle, made.idle.lowest()) == (0, None)
+    assert made.engine_of(0).id == 4
+
+
+def test_a_node_that_is_gone_counts_nothing() -> None:
+    made = board()
+    seat = seated(made, node="gone")
+    made.move_seat(seat, SeatState.IDLE, 2.0)
+    assert made.nodes["n"].idle == 0
+
+
+def test_engines_hear_what_they_may_forget() -> None:
+    made = board()
+    engine = made.engines[4] = Engine(4, 0, "n")
+    other = Engine(5, 1, "n")
+    for each in (engine, other):
+        receipt = each.receipts.add(1)
+        receipt.holders = 2
+        before = dict(made.forgetful)
+        made.settle(receipt)
+        assert made.forgetful == before
+        made.settle(receipt)
+    assert made.forgetful == {4: engine}, "the other one is gone"
+    made.tell_to_forget()
+    assert made.commands == [TellEngine(engine=4, message=Forget(forget=1))]
+    assert engine.receipts.told == 1
+    assert made.forgetful == {}
+
+
+def test_users_do_not_live_in_engines() -> None:
+    made = board()
+    made.clients = {5: Client(5, 60.0, None), 6: Client(6, 60.0, 4)}
+    assert [client.id for client in made.users()] == [5]

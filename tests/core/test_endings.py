@@ -1,0 +1,148 @@
+from fibernb.core.messages import Cancel, Done, Scale, Submit
+from fibernb.model import Call, Outcome, Result, TaskId, TaskOptions
+from tests.core.bench import ANNA, BERT, Bench, F, task
+from tests.core.invariants import board_of, sizes
+
+OK = (Outcome.OK, b"value")
+
+
+def test_a_value_wakes_those_who_wait_for_it() -> None:
+    bench = Bench(seats=3)
+    bench.submit(1)
+    bench.submit(2, 3, deps=[task(1)])
+    bench.submit(4, deps=[task(1), task(2)])
+    bench.done(1, task(1))
+    assert bench.calls() == {1: [task(2)], 2: [task(3)]}
+    bench.done(1, task(2))
+    assert bench.calls() == {1: [task(4)]}
+
+
+def test_an_error_runs_down_a_long_chain() -> None:
+    bench = Bench(seats=1)
+    bench.submit(0)
+    for number in range(1, 2000):
+        bench.scheduler.client_message(
+            ANNA, Submit(function=F, calls=[Call(task(number), b"", (task(number - 1),))]), bench.now
+        )
+    bench.done(1, task(0), value=b"oops", outcome=Outcome.ERROR)
+    assert bench.results() == {task(number): (Outcome.ERROR, b"oops") for number in range(2000)}
+    bench.acknowledge(1)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_a_cancelled_input_cancels_the_call() -> None:
+    bench = Bench(seats=0)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.say(Cancel(tasks=[task(1)]))
+    value = b"cancelled: it was cancelled"
+    assert bench.results() == {number: (Outcome.CANCELLED, value) for number in (task(1), task(2))}
+
+
+def test_a_dependent_that_has_ended_already_is_left_alone() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.submit(3, deps=[task(1), task(2)])
+    bench.say(Cancel(tasks=[task(2)]))
+    assert set(bench.results()) == {task(2), task(3)}
+    bench.done(1, task(1))
+    assert bench.results() == {task(1): OK}
+    bench.submit(4)
+    bench.submit(5, deps=[task(4)])
+    bench.say(Cancel(tasks=[task(5)]))
+    bench.done(1, task(4), outcome=Outcome.ERROR)
+    assert set(bench.results()) == {task(4)}
+
+
+def test_a_call_that_fails_by_two_inputs_fails_once() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, options=TaskOptions(num_returns=2))
+    bench.submit(3, deps=[task(1), task(2)])
+    bench.done(1, task(1), value=b"oops", outcome=Outcome.ERROR)
+    assert bench.results() == {task(1): (Outcome.ERROR, b"oops"), task(3): (Outcome.ERROR, b"oops")}
+
+
+def several(bench: Bench, *more: bytes) -> None:
+    """Task 1 returns three values, of which 11, 12 and 13 need one each."""
+    bench.submit(1, options=TaskOptions(num_returns=3))
+    for offset in range(3):
+        bench.submit(11 + offset, deps=[task(1 + offset)])
+    bench.tell(1, Done(sequence=1, results=[Result(task(1), b"first", Outcome.OK, more)], run_s=0.2))
+
+
+def inputs(bench: Bench) -> dict[TaskId, list[Result]]:
+    return {call.id: run.inputs for _, run in bench.runs() for call in run.calls}
+
+
+def test_several_values() -> None:
+    bench = Bench(seats=3)
+    several(bench, b"second", b"third", b"one too many")
+    assert inputs(bench) == {
+        task(11): [Result(task(1), b"first")],
+        task(12): [Result(task(2), b"second")],
+        task(13): [Result(task(3), b"third")],
+    }
+    bench.submit(14, deps=[task(3)])
+    for engine, number in ((1, 11), (2, 12), (3, 13)):
+        bench.sequences[engine] = 1
+        bench.done(engine, task(number), run_s=0.2)
+    bench.done(1, task(14))
+    bench.acknowledge(10)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_a_value_that_is_not_given_is_missing() -> None:
+    bench = Bench(seats=3)
+    several(bench, b"second")
+    assert set(inputs(bench)) == {task(11), task(12)}
+    assert bench.results()[task(13)] == (Outcome.ERROR, b"unknown object %d" % task(3))
+
+
+def test_children_pass_to_their_grandparent() -> None:
+    bench = Bench(seats=3)
+    bench.attach(BERT)
+    bench.submit(1)
+    bench.submit(2, client=BERT, parent=task(1))
+    bench.submit(3, client=BERT, parent=task(2, BERT))
+    bench.done(2, task(2, BERT))
+    bench.say(Cancel(tasks=[task(1)]))
+    assert board_of(bench.scheduler).tasks[task(3, BERT)].cancelling
+
+
+def test_children_of_a_task_without_parent_are_left_to_themselves() -> None:
+    bench = Bench(seats=3)
+    bench.submit(1)
+    bench.submit(2, 3, parent=task(1))
+    bench.done(1, task(1))
+    bench.submit(4, parent=task(1))
+    bench.say(Cancel(tasks=[task(1)]))
+    assert set(bench.results()) == {task(4)}
+    for engine, number in ((2, 2), (3, 3)):
+        bench.done(engine, task(number))
+    bench.acknowledge(9)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_a_pinned_task_that_waits_is_withdrawn_from_its_seat() -> None:
+    bench = Bench(seats=1)
+    bench.pin(1, [0])
+    bench.pin(2, [0])
+    bench.pin(3, [0])
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.done(1, task(1))
+    assert bench.calls() == {1: [task(3)]}
+
+
+def test_a_pinned_task_that_waits_for_input_when_its_seat_goes_fails() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1)
+    bench.exit(2)
+    bench.pin(2, [1], deps=[task(1)])
+    bench.say(Scale(seats=1))
+    engine = board_of(bench.scheduler).engine_of(1).id
+    bench.exit(engine)
+    assert bench.results() == {task(2): (Outcome.ERROR, b"no rank 1 of 1")}
+    bench.done(1, task(1))
+    bench.acknowledge(9)
+    assert not any(sizes(bench.scheduler).values())

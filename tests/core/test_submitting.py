@@ -1,0 +1,243 @@
+from fibernb.core.messages import Cancel, DefineFunction, PutObjects, Release, Remember, Scale, Submit, SubmitPinned
+from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
+from tests.core.bench import ANNA, BERT, F, Bench, task
+from tests.core.invariants import board_of, sizes
+
+GPU = TaskOptions(resources=Resources(milli_gpus=1000))
+THREE_CPUS = TaskOptions(resources=Resources(milli_cpus=3000))
+
+
+def test_a_call_is_sent_and_answered() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    ((engine, run),) = bench.runs()
+    assert (run.function, run.calls, run.position, run.code) == (F, [Call(task(1), b"args")], 0, b"code of f")
+    bench.done(engine, task(1))
+    assert bench.results() == {task(1): (Outcome.OK, b"value")}
+    bench.acknowledge(1)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_code_is_sent_once_an_engine() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.done(1, task(1))
+    bench.submit(2)
+    assert bench.runs()[0][1].code is None
+
+
+def test_defining_a_function_twice_counts_once() -> None:
+    bench = Bench()
+    bench.say(DefineFunction(digest=F, code=b"code of f", name="f"))
+    assert board_of(bench.scheduler).functions.by_digest[F].users == 1
+
+
+def test_calls_that_come_again_are_known() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, 2)
+    bench.submit(1, 2)
+    bench.done(1, task(1))
+    bench.submit(1, 2)
+    bench.submit(1)
+    assert bench.commands == []
+
+
+def test_an_unknown_function_fails_at_once() -> None:
+    bench = Bench()
+    for _ in range(2):
+        call = Call(task(1), b"")
+        bench.say(Submit(function=b"?", calls=[call], options=TaskOptions(name="lost", num_returns=2)))
+    bench.say(SubmitPinned(function=b"?", first=task(5), ranks=[0], args=[b""]))
+    outcome, value = bench.results()[task(5)]
+    assert outcome is Outcome.ERROR
+    assert value.startswith(b"refused: the code of the function has not reached")
+    bench.acknowledge(2)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_what_can_never_run_fails_at_once() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1, options=THREE_CPUS)
+    asked = b"unschedulable: 3 cpus of 2 cpus, 2 gpus, 1000 bytes of memory, 1 disk"
+    assert bench.results() == {task(1): (Outcome.ERROR, asked)}
+    bench.submit(2, options=GPU)
+    assert bench.calls() == {1: [task(2)]}
+
+
+def test_while_no_seats_are_declared_everything_waits() -> None:
+    bench = Bench(seats=0)
+    bench.submit(1, options=THREE_CPUS)
+    bench.submit(2)
+    assert bench.commands == []
+    assert bench.status().pending == ["2 tasks wait for seats, and none are declared: scale up"]
+
+
+def test_inputs_travel_with_the_call() -> None:
+    bench = Bench(seats=1)
+    value = Result(task(100), b"a value")
+    bench.say(PutObjects(objects=[value]))
+    bench.submit(1, deps=[task(100)])
+    bench.say(Release(objects=[task(100), task(100), task(555)]))
+    assert bench.runs() == []
+    bench.done(1, task(1))
+    bench.acknowledge(1)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_inputs_are_sent_once_a_message() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-5)
+    value = Result(task(100), b"a value")
+    bench.say(PutObjects(objects=[value]))
+    bench.submit(1, 2, deps=[task(100)])
+    ((_, run),) = bench.runs()
+    assert run.inputs == [value]
+    assert [call.deps for call in run.calls] == [(task(100),)] * 2
+
+
+def test_a_call_waits_for_the_call_that_it_refers_to() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    assert bench.runs() == []
+    assert bench.status().waiting == 1
+    bench.done(1, task(1), value=b"one")
+    ((_, run),) = bench.runs()
+    assert run.inputs == [Result(task(1), b"one")]
+
+
+def test_an_answer_that_is_not_acknowledged_can_be_referred_to() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.done(1, task(1), value=b"one")
+    bench.submit(2, deps=[task(1)])
+    bench.acknowledge(1)
+    assert bench.runs() == []
+    bench.done(1, task(2))
+    bench.acknowledge(2)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_calls_with_and_without_inputs_may_come_together() -> None:
+    bench = Bench(seats=2)
+    calls = [Call(task(1), b""), Call(task(2), b"", (task(1),))]
+    bench.say(Submit(function=F, calls=calls))
+    assert bench.calls() == {1: [task(1)]}
+
+
+def test_a_failed_input_fails_the_call() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.done(1, task(1), value=b"oops", outcome=Outcome.ERROR)
+    bench.submit(2, deps=[task(1), task(777)])
+    assert bench.results() == {task(2): (Outcome.ERROR, b"oops")}
+
+
+def test_an_unknown_input_fails_the_call() -> None:
+    bench = Bench(seats=1)
+    bench.submit(2, deps=[task(777)])
+    assert bench.results() == {task(2): (Outcome.ERROR, b"unknown object %d" % task(777))}
+    bench.submit(3, deps=[task(3)])
+    assert bench.results() == {task(3): (Outcome.ERROR, b"unknown object %d" % task(3))}
+
+
+def test_only_who_put_an_object_releases_it() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.say(PutObjects(objects=[Result(task(100), b"x")]))
+    bench.say(Release(objects=[task(100)]), client=BERT)
+    bench.submit(1, deps=[task(100)], client=BERT)
+    assert bench.calls() == {1: [task(1, BERT)]}
+
+
+def test_pinned_calls_go_to_their_ranks() -> None:
+    bench = Bench(seats=3)
+    bench.say(SubmitPinned(function=F, first=task(1), ranks=[2, 0], args=[b"two", b"zero"]))
+    assert {engine: run.calls[0].args for engine, run in bench.runs()} == {3: b"two", 1: b"zero"}
+    bench.say(SubmitPinned(function=F, first=task(1), ranks=[2, 0], args=[b"two", b"zero"]))
+    assert bench.commands == []
+
+
+def test_a_rank_that_does_not_exist_fails_at_once() -> None:
+    bench = Bench(seats=2)
+    bench.pin(1, [0, 2, -1])
+    assert bench.calls() == {1: [task(1)]}
+    assert bench.results() == {
+        task(2): (Outcome.ERROR, b"no rank 2 of 2"),
+        task(3): (Outcome.ERROR, b"no rank -1 of 2"),
+    }
+    bench.pin(9, [7])
+    bench.acknowledge(2)
+    bench.done(1, task(1))
+    bench.acknowledge(3)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_a_rank_that_drains_takes_no_more() -> None:
+    bench = Bench(seats=2)
+    bench.pin(1, [1])
+    bench.say(Scale(seats=1))
+    bench.pin(2, [1])
+    assert bench.results() == {task(2): (Outcome.ERROR, b"no rank 1 of 1")}
+
+
+def test_a_rank_that_is_not_ready_is_waited_for() -> None:
+    bench = Bench(seats=0)
+    bench.say(Scale(seats=1))
+    started = bench.commands
+    bench.pin(1, [0])
+    assert bench.runs() == []
+    bench.commands = started
+    bench.seat_all()
+    assert bench.calls() == {1: [task(1)]}
+
+
+def test_pinned_calls_with_a_wrong_number_of_arguments_are_refused() -> None:
+    bench = Bench(seats=2)
+    for number, args in ((1, []), (5, [b"1", b"2", b"3"])):
+        bench.say(SubmitPinned(function=F, first=task(number), ranks=[0, 1], args=args))
+        assert [value[:9] for _, value in bench.results().values()] == [b"refused: "] * 2
+
+
+def test_pinned_calls_have_inputs() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1)
+    bench.pin(2, [0, 1], deps=[task(1)])
+    assert bench.runs() == []
+    bench.done(1, task(1), value=b"one")
+    assert {engine: run.inputs for engine, run in bench.runs()} == {
+        1: [Result(task(1), b"one")],
+        2: [Result(task(1), b"one")],
+    }
+
+
+def test_several_values_are_objects_of_their_own() -> None:
+    bench = Bench(seats=1)
+    bench.submit(10, options=TaskOptions(num_returns=3))
+    bench.submit(20, deps=[task(12)])
+    assert bench.runs() == []
+    bench.say(Cancel(tasks=[task(20)]))
+    assert board_of(bench.scheduler).part_of == {task(11): task(10), task(12): task(10)}
+
+
+def test_objects_that_come_back_wake_those_who_wait() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.say(PutObjects(objects=[Result(task(1), b"early")]))
+    assert bench.status().waiting == 0
+
+
+def test_the_namespace_needs_known_functions_and_arguments() -> None:
+    bench = Bench()
+    bench.say(
+        Remember(keys=("a",), function=b"?", args=[b""]),
+        Remember(keys=("a",), function=F, args=[]),
+        Remember(keys=("a",), function=F, args=[b"", b""], ranks=[1, 2, 3]),
+    )
+    assert bench.status().refused == 3
+    bench.say(Remember(keys=("a",), function=F, args=[b"1"]))
+    bench.say(Remember(keys=("a",), function=F, args=[b"2"]))
+    board = board_of(bench.scheduler)
+    assert [entry.message.args for entry in board.replay.entries] == [[b"2"]]
+    assert bench.told(ANNA, object) == []

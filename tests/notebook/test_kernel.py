@@ -1,0 +1,325 @@
+"""The magics in a real kernel with a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.kernel import Kernel, cluster_directories, running_kernel
+
+SIZE = 3
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    directory = tmp_path_factory.mktemp("kernel")
+    with running_kernel(directory, FIBERNB_PROGRESS="0") as started:
+        started.run(f"%fiber scale {SIZE}")
+        yield started
+    end = time.monotonic() + 10
+    while cluster_directories(directory) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert cluster_directories(directory) == []
+
+
+def test_scaling_twice_is_scaling_once(kernel: Kernel) -> None:
+    pids = kernel.run("import os\n%parallel os.getpid()").result
+    assert kernel.run(f"%fiber scale {SIZE}").stream() == f"{SIZE} engines ready\n"
+    assert kernel.run("%parallel os.getpid()").result == pids
+
+
+def test_output_is_grouped(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel --into v\nprint('ready')\nif rank == 1: print('odd')\nrank * 10")
+    assert reply.stream() == "[0-2] ready\n[1] odd\n"
+    assert reply.result == "[0] 0\n[1] 10\n[2] 20"
+    assert reply.of("display_data") == reply.of("update_display_data") == reply.of("comm_open") == []
+    assert kernel.run("v").result == reply.result
+
+
+def test_streams_and_native_output(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel -w 0\nimport sys, os\nprint('err', file=sys.stderr)\n!echo native\nprint('out')")
+    assert reply.stream("stderr") == "[0] err\n"
+    assert "[0] native\n" in reply.stream()
+    assert "[0] out\n" in reply.stream()
+
+
+def test_names_of_the_notebook(kernel: Kernel) -> None:
+    kernel.run(
+        "import numpy as np\nscale = 2\ndef f(x): return x * scale\nclass P:\n    def __init__(self, a): self.a = a"
+    )
+    assert kernel.run("%%parallel\nint(np.sum([f(rank), P(1).a]))").result == "[0] 1\n[1] 3\n[2] 5"
+    kernel.run("scale = 10")
+    assert kernel.run("%%parallel\nf(rank)").result == "[0] 0\n[1] 10\n[2] 20"
+    assert (
+        kernel.run("r = get_ipython().run_cell_magic('parallel', '-w 0', 'P(7)')\nisinstance(r[0], P)").result == "True"
+    )
+
+
+def test_what_cannot_be_pickled(kernel: Kernel) -> None:
+    kernel.run("import threading\nlock = threading.Lock()")
+    assert kernel.run("%%parallel\nif rank > 100: lock\n'fine'").result == "[0-2] 'fine'"
+    reply = kernel.fail("%%parallel\nwith lock: pass")
+    assert reply.error == "SerializationError"
+    assert "'lock' could not be sent" in reply.text
+
+
+def test_ipython_syntax_and_await(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel -w 1\nimport asyncio\nawait asyncio.sleep(0.01)\nx = !echo {rank + 1}\nx[0]")
+    assert reply.result == "[1] '2'"
+
+
+def test_an_error_is_shown_once_with_the_lines_of_the_cell(kernel: Kernel) -> None:
+    reply = kernel.fail("%%parallel\ndef g(a):\n    return 1 / a\ng(0)")
+    assert reply.error == "ZeroDivisionError"
+    (shown,) = reply.of("error")
+    text = "\n".join(shown["traceback"])
+    assert text.count("return 1 / a") == 1
+    assert "line 3, in g" in text
+    assert "on ranks 0-2 of 3" in text
+    assert "fibernb/" not in text
+    assert reply.of("stream") == []
+
+
+def test_exceptions_match_by_type(kernel: Kernel) -> None:
+    source = (
+        "try:\n    get_ipython().run_cell_magic('parallel', '', 'int(\"x\")')\n"
+        "except ValueError as e:\n    print('caught', e)"
+    )
+    assert kernel.run(source).stream() == "caught invalid literal for int() with base 10: 'x'\n"
+
+
+def test_mistakes_are_one_line(kernel: Kernel) -> None:
+    reply = kernel.fail("%fiber scael 3")
+    assert reply.error == "UsageError"
+    assert len(reply.of("error")[0]["traceback"]) == 1
+    assert kernel.fail("%%parallel -w 7\n1").error == "ConfigError"
+    assert kernel.fail("%%parallel\nfor").error == "SyntaxError"
+
+
+def test_a_dead_engine_does_not_stop_the_others(kernel: Kernel) -> None:
+    reply = kernel.fail(
+        "%%parallel\nimport os, signal\nprint('here')\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nrank"
+    )
+    assert reply.error == "WorkerDied"
+    assert "SIGKILL" in reply.text
+    assert reply.text.endswith("here")
+    assert "[0,2] here" in reply.stream()
+    assert kernel.run("%%parallel\nrank").result == "[0] 0\n[1] 1\n[2] 2"
+
+
+def test_interrupt_stops_the_work_and_the_next_cell_runs(kernel: Kernel, tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    reply = kernel.start(
+        f"%%parallel\nimport time, pathlib\np = pathlib.Path({str(beat)!r} + str(rank))\nwhile True:\n"
+        "    p.write_text('x')\n    time.sleep(0.005)"
+    )
+    beats = [Path(f"{beat}{rank}") for rank in range(SIZE)]
+    end = time.monotonic() + 20
+    while not all(path.exists() for path in beats) and time.monotonic() < end:
+        time.sleep(0.01)
+    pressed_at = time.time()
+    kernel.manager.interrupt_kernel()
+    kernel.finish(reply)
+    took_s = time.time() - pressed_at
+    assert reply.error == "KeyboardInterrupt"
+    time.sleep(0.1)
+    stopped_after_s = max(path.stat().st_mtime for path in beats) - pressed_at
+    assert stopped_after_s < 0.5, stopped_after_s
+    assert took_s < 2.0, took_s
+    assert kernel.run("%%parallel\nrank").result == "[0] 0\n[1] 1\n[2] 2"
+
+
+def test_interrupt_of_a_sleep(kernel: Kernel) -> None:
+    pids = kernel.run("%parallel os.getpid()").result
+    reply = kernel.start("%%parallel\nimport time\ntime.sleep(60)")
+    time.sleep(0.5)
+    began_at = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(reply).error == "KeyboardInterrupt"
+    assert time.monotonic() - began_at < 2.0
+    assert kernel.run("%parallel os.getpid()").result == pids
+
+
+def test_timeout(kernel: Kernel) -> None:
+    reply = kernel.fail("%%parallel --timeout 0.3\nprint('begun', flush=True)\nimport time\ntime.sleep(30)")
+    assert reply.error == "CellTimeout"
+    assert reply.stream() == "[0-2] begun\n"
+    assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
+
+
+def test_background_output_goes_to_its_own_cell(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel -a h --into later\nimport time\ntime.sleep(0.4)\nprint('from the background')\nrank")
+    assert "cell on ranks" in reply.result
+    other = kernel.run("print('another cell')\nvalues = h.result()\nvalues")
+    assert other.stream() == "another cell\n"
+    assert other.result == "[0] 0\n[1] 1\n[2] 2"
+    kernel.messages_for(reply, 0.3)
+    assert reply.stream() == "[0-2] from the background\n"
+    assert kernel.run("later == values").result == "True"
+
+
+def test_each(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel --each x=[1, 2, 3, 4] --into ys\nif x % 2: print('odd')\nx ** 2")
+    assert reply.result == "[1, 4, 9, 16]"
+    assert reply.stream() == "[item 0,2] odd\n"
+    assert kernel.run("ys").result == "[1, 4, 9, 16]"
+
+
+def test_each_with_errors(kernel: Kernel) -> None:
+    body = "\nif x == 2: raise ValueError('two')\nx"
+    reply = kernel.fail(f"%%parallel --each x=range(4){body}")
+    assert reply.error == "ValueError"
+    assert "item 2; 1 of 4 items failed" in "\n".join(reply.of("error")[0]["traceback"])
+    assert kernel.run(f"%%parallel --each x=range(4) --on-error keep{body}").result == "[0, 1, ValueError('two'), 3]"
+
+
+def test_each_with_deaths(kernel: Kernel, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    body = (
+        f"\nimport os, pathlib\np = pathlib.Path({str(once)!r})\nif x == 1 and not p.exists():\n"
+        "    p.touch()\n    os._exit(3)\nx"
+    )
+    assert kernel.run(f"%%parallel --each x=range(4){body}").result == "[0, 1, 2, 3]"
+    once.unlink()
+    assert kernel.fail(f"%%parallel --each x=range(4) --retries 0{body}").error == "WorkerDied"
+
+
+def test_rich_displays(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))")
+    (shown,) = reply.of("display_data")
+    assert shown["data"]["text/html"] == "<b>x</b>"
+    assert reply.stream() == "[0-2]\n"
+    first = kernel.run("%%parallel -w 0\nd = display('one', display_id=True)")
+    second = kernel.run("%%parallel -w 0\nd.update('two')")
+    (updated,) = second.of("update_display_data")
+    assert updated["transient"] == first.of("display_data")[0]["transient"]
+
+
+def test_long_output_is_bounded(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel\nfor i in range(20_000): print(i)")
+    lines = reply.stream().splitlines()
+    assert len(lines) <= 1001
+    assert lines[0] == "[0-2] 0"
+    assert lines[-1] == "[0-2] 19999"
+    assert any("lines (" in line and "%fiber log has them" in line for line in lines)
+
+
+def test_pull_scatter_gather(kernel: Kernel) -> None:
+    kernel.run("xs = np.arange(10)\n%fiber scatter xs")
+    assert kernel.run("%%parallel\nxs = xs * 2\nlen(xs)").result == "[0] 4\n[1-2] 3"
+    assert kernel.run("%fiber gather xs\nxs.tolist()").result == str([2 * x for x in range(10)])
+    assert kernel.run("%fiber pull rank --into rs\nrs").result == "[0] 0\n[1] 1\n[2] 2"
+
+
+def test_status(kernel: Kernel) -> None:
+    reply = kernel.run("%fiber")
+    assert "3 seats, 3 ready" in reply.result
+    assert "text/html" in reply.of("execute_result")[0]["data"]
+
+
+def test_unload(kernel: Kernel) -> None:
+    kernel.run("%unload_ext fibernb")
+    assert kernel.fail("%%parallel\n1").status == "error"
+    kernel.run("%load_ext fibernb")
+    assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
+
+
+def test_restart_and_attach(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, FIBERNB_PROGRESS="0", FIBERNB_LEASE_S="20") as kernel:
+        kernel.run("%fiber scale 2\nfrom_notebook = 5")
+        kernel.run("%%parallel\nmade_there = rank + from_notebook")
+        kernel.restart()
+        kernel.run("%load_ext fibernb")
+        assert "2 engines ready" in kernel.run("%fiber attach").stream()
+        assert kernel.run("%%parallel\nmade_there, from_notebook").result == "[0] (5, 5)\n[1] (6, 5)"
+    end = time.monotonic() + 10
+    while cluster_directories(tmp_path) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert cluster_directories(tmp_path) == []
+
+
+def test_live_views(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as kernel:
+        kernel.run("%%parallel -w 0\nprint('quick')")  # starts the cluster
+        quick = kernel.run("%%parallel\nprint('quick')")
+        assert quick.of("comm_open") == quick.of("display_data") == []
+        body = "import time, fibernb as fnb\n"
+        body += "for i in fnb.progress(range(200), desc='steps'): time.sleep(0.008)\nprint('end')"
+        reply = kernel.run(f"%%parallel\n{body}")
+        (opened,) = reply.of("display_data")
+        (closed,) = reply.of("update_display_data")
+        assert closed["transient"] == opened["transient"]
+        assert closed["data"]["text/plain"].startswith("✓ ")
+        pages = [str(content["data"]["state"]) for content in reply.of("comm_msg") if "state" in content["data"]]
+        assert 3 < len(pages) < 40
+        assert any("steps" in page for page in pages)
+        assert "] end\n" in reply.stream()
+        kernel.messages_for(reply, 0.5)
+        assert len([content for content in reply.of("comm_msg") if "state" in content["data"]]) == len(pages)
+        failed = kernel.fail("%%parallel\nimport time\ntime.sleep(0.6)\n1 / 0")
+        assert failed.of("update_display_data")[0]["data"]["text/plain"].startswith("✗ ")
+        check_that_a_single_rank_is_shown_as_it_goes(kernel)
+        check_the_view_of_a_background_cell(kernel)
+
+
+def check_the_view_of_a_background_cell(kernel: Kernel) -> None:
+    reply = kernel.run("%%parallel -a h\nimport time\ntime.sleep(0.8)\nprint('done')\nrank")
+    other = kernel.run("h.result()")
+    kernel.messages_for(reply, 0.4)
+    assert len(reply.of("display_data")) == len(reply.of("update_display_data")) == 1
+    assert "] done\n" in reply.stream()
+    assert other.of("display_data") == other.of("stream") == []
+
+
+def check_that_a_single_rank_is_shown_as_it_goes(kernel: Kernel) -> None:
+    body = "import time\nfrom IPython.display import display\nd = display('plot 0', display_id=True)\n"
+    body += "for i in range(8):\n    time.sleep(0.15)\n    print('step', i)\n    d.update(f'plot {i}')"
+    reply = kernel.run(f"%%parallel -w 0\n{body}")
+    assert reply.stream().splitlines() == ["[0]", *(f"[0] step {i}" for i in range(8))]
+    assert len([message for message in reply.messages if message["msg_type"] == "stream"]) > 3
+    updates = [content["data"]["text/plain"] for content in reply.of("update_display_data")]
+    assert "'plot 7'" in updates
+
+
+def test_tasks_print_into_their_own_cell(kernel: Kernel) -> None:
+    kernel.run(
+        "import fibernb as fnb\n@fnb.remote\ndef job(i):\n    import time; time.sleep(0.3); print('job', i); return i"
+    )
+    first = kernel.run("ref = job.remote(1)\nprint('submitted')")
+    second = kernel.run("fnb.get(ref)")
+    kernel.messages_for(first, 0.3)
+    assert second.stream() == ""
+    assert first.stream().startswith("submitted\n[")
+    assert first.stream().endswith("] job 1\n")
+
+
+def test_interrupting_a_get_stops_its_tasks(kernel: Kernel, tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    kernel.run(
+        f"import time, pathlib\n@fnb.remote\ndef work():\n    while True:\n"
+        f"        pathlib.Path({str(beat)!r}).write_text('x')\n        time.sleep(0.005)"
+    )
+    reply = kernel.start("fnb.get(work.remote())")
+    end = time.monotonic() + 20
+    while not beat.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    pressed_at = time.time()
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(reply).error == "KeyboardInterrupt"
+    time.sleep(0.5)
+    assert beat.stat().st_mtime - pressed_at < 0.5
+    assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
+
+
+def test_new_engines_get_the_names(kernel: Kernel) -> None:
+    kernel.run("here = 'pushed'\nkept = 'notebook'")
+    kernel.run("%%parallel\nhere\nif rank == 0: kept = 'engine'")
+    assert kernel.run("%%parallel\nkept").result == "[0] 'engine'\n[1-2] 'notebook'"
+    kernel.run("%fiber restart 0,2")
+    assert kernel.run("%%parallel\nhere, kept").result == "[0-2] ('pushed', 'notebook')"
+    kernel.run("%fiber scale +1")
+    assert kernel.run("%%parallel -w 3\nhere, kept").result == "[3] ('pushed', 'notebook')"
+    kernel.run(f"%fiber scale {SIZE}")

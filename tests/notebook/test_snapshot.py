@@ -1,0 +1,108 @@
+"""How a running cell looks."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from fibernb.model import Bar
+from fibernb.notebook.snapshot import (
+    Snapshot,
+    bar_text,
+    duration,
+    live_html,
+    overall_bar,
+    progress_line,
+    snapshot_of_ranks,
+    static_html,
+    summary,
+    without_escapes,
+)
+
+
+def snapshot(
+    states: dict[int, str], bars: tuple[tuple[int, Bar], ...] = (), lines: dict[int, str] | None = None
+) -> Snapshot:
+    return snapshot_of_ranks(states, elapsed_s=2.13, bars=bars, last_lines=lines or {})
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        ({0: "running", 1: "waiting"}, "▶ 0 of 2 ranks, 1 waiting, 1 running, 2.1 s"),
+        ({0: "done", 1: "running"}, "▶ 1 of 2 ranks, 1 running, 2.1 s"),
+        ({0: "done", 1: "done"}, "✓ 2 of 2 ranks, 2.1 s"),
+        ({0: "done", 1: "failed", 2: "lost"}, "✗ 3 of 3 ranks, 1 failed, 1 lost, 2.1 s"),
+    ],
+)
+def test_summary(states: dict[int, str], text: str) -> None:
+    assert summary(snapshot(states)) == text
+    assert text in static_html(snapshot(states))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.9, "59 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("bar", "text"),
+    [
+        (Bar(bar=0, description="epochs: ", done=4, total=10, elapsed_s=2), "epochs 4/10 it (40%), 2 it/s, 3.0 s left"),
+        (Bar(bar=0, done=10, total=10, elapsed_s=2, unit="B"), "10/10 B (100%), 5 B/s"),
+        (Bar(bar=0, done=3), "3 it"),
+        (Bar(bar=0, done=0, total=0), "0/0 it (100%)"),
+    ],
+)
+def test_bar_text(bar: Bar, text: str) -> None:
+    assert bar_text(bar) == text
+
+
+def test_overall_bar() -> None:
+    bars = [(0, Bar(bar=0, done=1, total=4)), (1, Bar(bar=0, done=2, total=4)), (2, Bar(bar=0, done=9))]
+    overall = overall_bar(bars)
+    assert overall is not None
+    assert (overall.done, overall.total) == (3, 8)
+    assert overall_bar([(0, Bar(bar=0))]) is None
+    assert "overall 3/8 it (37%)" in progress_line(snapshot({0: "running"}, tuple(bars)))
+
+
+def test_live_view_has_a_mark_for_every_rank_without_relying_on_colour() -> None:
+    shown = live_html(snapshot({0: "running", 1: "failed"}))
+    assert "0▶" in shown
+    assert "1✗" in shown
+    assert 'title="rank 1: failed"' in shown
+    assert 'aria-label="▶ 1 of 2 ranks, 1 running, 1 failed, 2.1 s"' in shown
+
+
+def test_live_view_of_many_ranks_stays_small() -> None:
+    bars = tuple((rank, Bar(bar=0, done=1, total=2)) for rank in range(1024))
+    shown = live_html(snapshot(dict.fromkeys(range(1024), "running"), bars, {r: f"line {r}" for r in range(1024)}))
+    assert len(shown) < 200_000
+    assert Counter(re.findall("▶", shown))["▶"] >= 1024
+    assert "… 1008 more bars" in shown
+    assert "… 1019 more" in shown
+
+
+def test_live_view_escapes_what_engines_wrote() -> None:
+    shown = live_html(
+        snapshot({0: "running"}, ((0, Bar(bar=0, description="<b>", done=1)),), {0: "\x1b[31m<i>\x1b[0m"})
+    )
+    assert "[0] &lt;i&gt;" in shown
+    assert "[0] &lt;b&gt; 1 it" in shown
+    assert "<progress" in shown
+
+
+def test_items_have_no_marks() -> None:
+    items = Snapshot(
+        states={"done": 3, "running": 2}, by_rank={}, elapsed_s=0.5, unit="items", last_lines={0: "a", 1: "a"}
+    )
+    assert 'role="img"' not in live_html(items)
+    assert "[0-1] a" in live_html(items)
+    assert progress_line(items) == "▶ 3 of 5 items, 2 running, 0.5 s"
+
+
+def test_without_escapes() -> None:
+    assert without_escapes("\x1b[1;31mred\x1b[0m\x1b[K") == "red"

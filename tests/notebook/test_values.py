@@ -1,0 +1,65 @@
+"""Values by rank, as text and HTML."""
+
+import numpy as np
+
+from fibernb.notebook.values import MAX_CHARACTERS, as_html, as_text, describe
+
+
+class Table:
+    def __init__(self, content: str) -> None:
+        self.content = content
+
+    def _repr_html_(self) -> str:
+        if self.content == "broken":
+            raise ValueError(self.content)
+        return f"<table>{self.content}</table>"
+
+    def __repr__(self) -> str:
+        return f"Table {self.content} <&>"
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_equal_values_once() -> None:
+    assert as_text([1, 1, 2, 1], [0, 1, 2, 5]) == "[0-1,5] 1\n[2] 2"
+    assert as_text(["a"] * 256, range(256)) == "[0-255] 'a'"
+
+
+def test_lines_are_indented() -> None:
+    assert as_text([np.eye(2)], [3]) == "[3] array([[1., 0.],\n           [0., 1.]])"
+
+
+def test_large_values() -> None:
+    assert describe(np.zeros((100, 20), np.float32)) == "ndarray of shape (100, 20) and dtype float32"
+    assert describe(np.float64(1.5)) == "np.float64(1.5)"
+    assert describe(list(range(10_000))).endswith("49,\n ...]")
+    long = describe("x" * 10_000)
+    assert len(long) < MAX_CHARACTERS + 40
+    assert long.endswith("… 8,002 characters more")
+
+
+def test_types_are_values_too() -> None:
+    assert describe(np.ndarray) == "numpy.ndarray"
+    assert as_html([Table], [0]) is None
+
+
+def test_a_broken_repr() -> None:
+    assert describe(Unprintable()) == "<Unprintable whose repr raised RuntimeError>"
+
+
+def test_many_different_values() -> None:
+    lines = as_text(list(range(256)), range(256)).splitlines()
+    assert len(lines) == 65
+    assert lines[32] == "… 192 other values …"
+
+
+def test_html_only_where_a_value_has_some() -> None:
+    assert as_html([1, 2], [0, 1]) is None
+    assert as_html([Table("broken")], [0]) is None
+    assert as_html([Table("a"), Table("broken")], [0, 1]) == (
+        "<section><strong>[0]</strong><table>a</table></section>\n"
+        "<section><strong>[1]</strong><pre>Table broken &lt;&amp;&gt;</pre></section>"
+    )

@@ -1,0 +1,87 @@
+"""Seeded runs of the whole in virtual time: whatever breaks, every call gets one answer and nothing that had finished
+runs again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fibernb.model import Outcome
+from tests.core.invariants import sizes
+from tests.sim.world import Plan, SimClient, World
+
+TROUBLE = {
+    "calm": Plan(),
+    "engines die": Plan(engine_deaths=2.0, start_failures=0.2),
+    "links break": Plan(client_breaks=2.0, engine_breaks=0.5),
+    "hub dies": Plan(hub_deaths=0.5),
+    "cancels": Plan(cancels=20.0, engine_deaths=0.5),
+    "scales": Plan(rescales=2.0, seats=6),
+    "everything": Plan(
+        engine_deaths=1.0,
+        start_failures=0.1,
+        client_breaks=1.0,
+        engine_breaks=0.3,
+        hub_deaths=0.3,
+        cancels=3.0,
+        rescales=0.5,
+    ),
+}
+
+
+def set_up(seed: int, plan: Plan) -> World:
+    world = World(seed, plan)
+    node, draw = world.node, world.random
+
+    def some_engine_dies() -> None:
+        if node.engines:
+            node.die(draw.choice(list(node.engines)), -11)
+
+    def some_engine_breaks_off() -> None:
+        if node.engines and world.hub is not None:
+            world.hub.unreachable(node.engines[draw.choice(list(node.engines))])
+
+    def some(action: str) -> None:
+        getattr(draw.choice(world.clients), action)()
+
+    world.trouble(plan.engine_deaths, some_engine_dies)
+    world.trouble(plan.engine_breaks, some_engine_breaks_off)
+    world.trouble(plan.hub_deaths, world.kill_hub)
+    world.trouble(plan.client_breaks, lambda: some("break_off"))
+    world.trouble(plan.cancels, lambda: some("cancel"))
+    world.trouble(plan.rescales, world.clients[0].rescale)
+    world.trouble(5.0, lambda: some("let_go"))
+    for client in world.clients:
+        schedule(world, client)
+    return world
+
+
+def schedule(world: World, client: SimClient) -> None:
+    """Let a client submit its share of the tasks over the time of trouble."""
+    left = world.plan.tasks // world.plan.clients
+    while left:
+        count = min(left, world.random.choice([1, 1, 5, 40]))
+        world.after(world.random.uniform(0.0, world.plan.duration_s), lambda count=count: client.submit(count))  # type: ignore[misc]
+        left -= count
+
+
+def finish(world: World) -> None:
+    """Run to the end, and see that everything has been answered and nothing is left."""
+    world.run_to(world.plan.duration_s)
+    world.run(lambda: not any(client.pending for client in world.clients))
+    for client in world.clients:
+        client.let_go()
+    world.run_to(world.now + 80.0)
+    assert world.hub is not None
+    assert not any(sizes(world.hub.scheduler).values()), sizes(world.hub.scheduler)
+    assert not any(engine.kept for engine in world.node.engines.values()), "an engine keeps what has arrived"
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", TROUBLE)
+def test_every_call_gets_one_answer(name: str, seed: int) -> None:
+    world = set_up(seed, TROUBLE[name])
+    finish(world)
+    for client in world.clients:
+        for id_, result in client.answers.items():
+            assert result.outcome is not Outcome.OK or result.value == b"value of %d" % id_
