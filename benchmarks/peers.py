@@ -49,8 +49,7 @@ class FibernbPeer:
 
 @contextmanager
 def fibernb(workers: int) -> Iterator[Peer]:
-    cluster = fnb.init(workers=workers)
-    cluster.ranks[:].run("rank")
+    fnb.init().scale(workers)
     with fnb.Executor() as executor:
         yield FibernbPeer(executor)
     fnb.shutdown()

@@ -62,7 +62,7 @@ def idle_share(process: psutil.Process) -> float:
     time.sleep(IDLE_WATCH_S)
     after = process.cpu_times()
     used = after.user + after.system - before.user - before.system
-    return 100 * used / (time.perf_counter() - begin)
+    return max(0.0, 100 * used / (time.perf_counter() - begin))
 
 
 def stop_s() -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from jupyter_core import paths
 
 from fibernb import config
 from fibernb.config import Config, describe, load, save, saved, with_changes
@@ -77,7 +78,6 @@ def test_xdg_and_jupyter_variables_move_the_users_files(places: Places) -> None:
 
 
 def test_system_places_are_those_of_jupyter() -> None:
-    paths = pytest.importorskip("jupyter_core.paths")
     jupyter = [Path(place) for place in [*paths.ENV_CONFIG_PATH, *paths.SYSTEM_CONFIG_PATH]]
     assert list(config.SYSTEM_DIRECTORIES[: len(jupyter)]) == jupyter
 

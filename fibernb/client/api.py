@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fibernb import config as configuration
-from fibernb.client import current
+from fibernb.client import current, refs
 from fibernb.client.cluster import Cluster
 from fibernb.client.dialing import HubConnector
 from fibernb.client.functions import remote
@@ -20,11 +20,11 @@ from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.client.waiting import get, wait
 from fibernb.config import Config
-from fibernb.core.messages import Scale
 from fibernb.engine import context
 from fibernb.errors import BackendError, ClusterError, ConfigError, NotConnected
 from fibernb.hub.connection import Connection, list_connections, read_connection
 from fibernb.hub.launch import launch
+from fibernb.model import ObjectId
 
 __all__ = [
     "available_resources",
@@ -45,7 +45,7 @@ __all__ = [
     "wait",
 ]
 
-NESTED_LEASE_S: Final = 5.0  # an engine that is gone does not come back
+SHORT_LEASE_S: Final = 5.0
 BACKENDS: Final = ("local",)
 IGNORED: Final = (  # Ray's arguments that change nothing here
     "ignore_reinit_error",
@@ -119,7 +119,7 @@ def current_cluster() -> Cluster:
         if engine is not None:
             return _take(_nested(engine))
         if _forked_from is not None:
-            return _take(_attached(_forked_from, configuration.load()))
+            return _take(_attached(_forked_from, _short_lived(configuration.load())))
         return init()
 
 
@@ -254,7 +254,7 @@ def _started(settings: Config) -> Cluster:
     cluster = _open(connection, settings, owned=True)
     cluster.adopt(now=False)
     seats = settings.workers if settings.workers is not None else _cores(settings)
-    cluster.session.tell(Scale(seats=seats))
+    cluster.scale(seats, wait=False)
     return cluster
 
 
@@ -266,9 +266,14 @@ def _attached(connection: Connection, settings: Config) -> Cluster:
 
 def _nested(engine: context.EngineContext) -> Cluster:
     """The cluster that this engine belongs to, for tasks that submit tasks."""
-    settings = msgspec.structs.replace(configuration.saved(Path(engine.directory)), lease_s=NESTED_LEASE_S)
+    settings = _short_lived(configuration.saved(Path(engine.directory)))
     connector = HubConnector(read_connection(engine.directory), settings, settings.lease_s, engine.engine)
     return Cluster(Session(connector, lambda: engine.task or None), connector, owned=False)
+
+
+def _short_lived(settings: Config) -> Config:
+    """For a process that may end without a word: when it is gone it does not come back."""
+    return msgspec.structs.replace(settings, lease_s=min(settings.lease_s, SHORT_LEASE_S))
 
 
 def _open(connection: Connection, settings: Config, owned: bool) -> Cluster:
@@ -312,6 +317,16 @@ def _forget_in_child() -> None:
     current.use(None)
 
 
+def revive(id_: ObjectId, cluster: str) -> ObjectRef:
+    """A reference that has travelled inside of a value, as this process's session knows it."""
+    found = current.require()
+    if found.name != cluster:
+        raise NotConnected(f"a reference of cluster {cluster} came to a process that uses cluster {found.name}")
+    with found.books.mutex:
+        return found.books.ledger.pending.get(id_) or ObjectRef(id_, found)
+
+
 current.starter = _start_implicitly
+refs.reviver = revive
 os.register_at_fork(after_in_child=_forget_in_child)
 atexit.register(shutdown)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from fibernb import serialize
-from fibernb.client.ledger import Ledger, Outbox
+from fibernb.client.ledger import Ledger, Outbox, portions
 from fibernb.client.refs import Attachment, Group, ObjectRef, Owner, Pinned
 from fibernb.core.messages import (
     Acknowledge,
@@ -111,17 +111,18 @@ class Books:
                 refs.append(ref)
             before(refs)
             self.ledger.pending.update((ref.id, ref) for ref in refs)
-            self.outbox.add(
-                SubmitPinned(
-                    function=function.digest,
-                    first=first,
-                    ranks=list(ranks),
-                    args=args,
-                    deps=deps,
-                    options=options,
-                    parent=parent,
+            for part in portions(args) if len(args) > 1 else [slice(len(ranks))]:
+                self.outbox.add(
+                    SubmitPinned(
+                        function=function.digest,
+                        first=first + (part.start or 0),
+                        ranks=list(ranks[part]),
+                        args=args[part],
+                        deps=deps,
+                        options=options,
+                        parent=parent,
+                    )
                 )
-            )
             return refs
 
     def define(self, function: DefineFunction) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fibernb import serialize
 from fibernb.client.cells import CellHandle
+from fibernb.client.ledger import portions
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Remember, Said
@@ -62,14 +63,16 @@ class PinnedCalls:
         operation = self.operation(function)
         self.session.define(operation)
         data = [serialize.dumps_call(args, {}, ObjectRef)[0] for args in arguments]
-        self.session.tell(
-            Remember(
-                keys=tuple(keys),
-                function=operation.digest,
-                args=data,
-                ranks=None if ranks is None else list(ranks),
+        chosen = None if ranks is None else list(ranks)
+        for part in portions(data) if len(data) > 1 else [slice(None)]:
+            self.session.tell(
+                Remember(
+                    keys=tuple(keys),
+                    function=operation.digest,
+                    args=data[part],
+                    ranks=None if chosen is None else chosen[part],
+                )
             )
-        )
 
 
 def _references(arguments: Sequence[tuple[Any, ...]], keywords: Mapping[str, Any]) -> list[ObjectRef]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Mapping
 
@@ -21,18 +22,19 @@ def combined(errors: Mapping[Rank, BaseException], size: int) -> BaseException:
     """
     kinds: dict[tuple[object, ...], list[Rank]] = {}
     for rank, error in errors.items():
-        kinds.setdefault(_kind(error), []).append(rank)
+        kinds.setdefault(_kind(rank, error), []).append(rank)
     first_ones = [_noted(errors[ranks[0]], ranks, size) for ranks in kinds.values()]
     if len(first_ones) == 1:
         return first_ones[0]
     return BaseExceptionGroup(f"{len(errors)} of {size} ranks failed in {len(first_ones)} ways", first_ones)
 
 
-def _kind(error: BaseException) -> tuple[object, ...]:
-    """What makes two errors alike: type, message, and where they were raised."""
+def _kind(rank: Rank, error: BaseException) -> tuple[object, ...]:
+    """What makes two errors alike: type, message (whatever rank it names), and where they were raised."""
     if hasattr(error, "exit_code"):  # the engine of each rank died its own death, but the way is the same
         return (type(error).__name__, error.exit_code)
-    return (type(error).__module__, type(error).__qualname__, str(error), _place(error))
+    message = re.sub(rf"\brank {rank}\b", "rank", str(error))
+    return (type(error).__module__, type(error).__qualname__, message, _place(error))
 
 
 def _place(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from fibernb.core.messages import (
     Said,
     SeatsChanged,
     Status,
+    StatusRequest,
 )
 from fibernb.errors import NotConnected
 from fibernb.model import Result, TaskId
@@ -45,7 +46,7 @@ class Inbox:
 
     def __init__(self, books: Books, on_stop: Callable[[NotConnected], object]) -> None:
         self.seats: SeatsChanged | None = None
-        self.statuses: dict[int, Status] = {}
+        self.statuses: dict[int, Status | None] = {}  # that somebody waits for; None: not here yet
         self.status: Status | None = None
         self.on_said: Callable[[Said], object] = print_said  # for tasks that nobody listens to
         self.on_seats: list[Callable[[SeatsChanged], object]] = []
@@ -99,6 +100,11 @@ class Inbox:
         """A reference that came from another process has the answer that was fetched for it."""
         self._queue(self._books.adopt(ref, answer))
 
+    def ask_again(self) -> None:
+        """A new link: ask for the statuses that somebody waits for, since the break may have swallowed the request."""
+        for request in [request for request, status in self.statuses.items() if status is None]:
+            self._books.send(StatusRequest(request=request))
+
     def _take_deliver(self, message: Deliver) -> None:
         due = self._books.settle(message)
         if due:
@@ -133,7 +139,12 @@ class Inbox:
             self._calls.append(lambda callback=callback: callback(message))  # type: ignore[misc]
 
     def _take_status(self, message: Status) -> None:
-        self.status = self.statuses[message.request] = message
+        self.status = message
+        if message.request in self.statuses:
+            self.statuses[message.request] = message
+        self.seats = SeatsChanged(
+            seats=message.seats, ready=message.ready, starting=message.starting, problem=message.problem
+        )
 
     def _take_stop(self, message: HubStops) -> None:
         self._on_stop(NotConnected(f"the cluster has ended: {message.reason}"))

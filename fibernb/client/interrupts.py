@@ -6,12 +6,15 @@ the bookkeeping is whole again. It decides: the usual one raises KeyboardInterru
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps in conversions that would cost ten times as much
 import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
+
+_SIGINT: Final = int(signal.SIGINT)
 
 
 class _MainThread:
@@ -57,7 +60,7 @@ class Deferral:
             return
         self._depth -= 1
         if self._depth == 0 and self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+            _signal.signal(_SIGINT, self._handler)
             self._deliver(self._handler)
 
     def pending(self) -> bool:
@@ -65,10 +68,10 @@ class Deferral:
         return self.noted and threading.get_ident() == _main.ident
 
     def _install(self) -> None:
-        handler = signal.getsignal(signal.SIGINT)
+        handler = _signal.getsignal(_SIGINT)
         self._handler = handler if callable(handler) else None
         if self._handler is not None:
-            signal.signal(signal.SIGINT, self._note)
+            _signal.signal(_SIGINT, self._note)
 
     def _note(self, _number: int, frame: FrameType | None) -> None:
         self.noted = True
@@ -78,4 +81,4 @@ class Deferral:
     def _deliver(self, handler: Callable[[int, FrameType | None], Any]) -> None:
         if self.noted:
             frame, self._frame, self.noted = self._frame, None, False
-            handler(signal.SIGINT, frame)
+            handler(_SIGINT, frame)

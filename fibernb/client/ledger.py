@@ -5,7 +5,7 @@ Pure bookkeeping: no sockets, no threads. `fibernb.client.books` guards it with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fibernb.client.refs import Group, ObjectRef, Pinned
@@ -25,6 +25,7 @@ from fibernb.model import Call, Digest, ObjectId, Rank, Result, TaskId
 
 BATCH_CALLS: Final = 256
 BATCH_BYTES: Final = 1_000_000
+PORTION_BYTES: Final = 2**26
 
 
 class Ledger:
@@ -85,13 +86,15 @@ class Outbox:
 
     def add_call(self, group: Group, call: Call) -> bool:
         """Put a call into the batch of its group; True when it is time to send."""
-        if group is not self._group:
+        size_bytes = self._size_bytes + len(call.args)
+        if group is not self._group or size_bytes > BATCH_BYTES:
             self._cut()
             self._group = group
-        calls = self._calls
-        calls.append(call)
-        self._size_bytes += len(call.args)
-        return len(calls) >= BATCH_CALLS or self._size_bytes > BATCH_BYTES
+            self._size_bytes = len(call.args)
+        else:
+            self._size_bytes = size_bytes
+        self._calls.append(call)
+        return len(self._calls) >= BATCH_CALLS or size_bytes > BATCH_BYTES
 
     def add(self, message: Message) -> None:
         """Put a message behind everything that waits."""
@@ -151,6 +154,17 @@ def _pinned(group: Pinned, call: Call) -> SubmitPinned:
         options=group.options,
         parent=group.parent,
     )
+
+
+def portions(args: Sequence[bytes]) -> Iterator[slice]:
+    """Neighbours among the arguments for many ranks that fit into one message together."""
+    start = size_bytes = 0
+    for index, data in enumerate(args):
+        size_bytes += len(data)
+        if size_bytes > PORTION_BYTES and index > start:
+            yield slice(start, index)
+            start, size_bytes = index, len(data)
+    yield slice(start, len(args))
 
 
 def _takes_over(new: Remember, old: Remember) -> bool:

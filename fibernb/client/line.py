@@ -8,7 +8,6 @@ hub keeps what is not acknowledged and the ledger what is not answered.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -94,6 +93,8 @@ class Line:
                     link.send(codec.encode(message))
             except NotConnected:
                 self._lose(link)
+            except FibernbError as error:  # a message that cannot be sent would be in the way for ever
+                self.end(error)
             except BaseException:
                 self._lose(link)
                 raise
@@ -235,6 +236,7 @@ class Line:
         try:
             self._turns.watch(opened.link.fileno())
             self._books.restart(opened.fresh)
+            self._inbox.ask_again()
             self._inbox.take_in(opened.backlog)
             self._link = opened.link
         finally:
@@ -252,10 +254,10 @@ class Line:
 
     def close(self, goodbye: Goodbye) -> None:
         """Take leave of the hub, and end."""
+        self._closing = True  # first: the hub hangs up at a goodbye, and nobody shall call it again
         if self.over is None:
             self._books.send(goodbye)
             self.flush()
-        self._closing = True
         self.end(NotConnected(f"the session with cluster {self._connector.name} has been closed"))
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
@@ -266,4 +268,4 @@ class Line:
     def forsake(self) -> None:
         """In a forked child: let go of the parent's link without a word to the hub."""
         if self._link is not None:
-            os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), self._link.fileno())
+            self._turns.forsake()

@@ -49,4 +49,6 @@ def _starved(state: Status) -> str:
     advice = "scale the cluster up, or submit from the notebook and pass references"
     if state.seats == 1:
         raise ClusterError(f"this task waits for tasks that need a seat, and it sits on the only one: {advice}")
-    return f"a task waits for tasks that need a seat, and all {state.seats} are taken, maybe by others that wait: {advice}"
+    return (
+        f"a task waits for tasks that need a seat, and all {state.seats} are taken, maybe by others that wait: {advice}"
+    )

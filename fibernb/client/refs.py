@@ -147,7 +147,8 @@ class ObjectRef:
 
     def __reduce__(self) -> tuple[Callable[..., ObjectRef], tuple[object, ...]]:
         self.session.share(self)
-        return revive, (self.id, self.session.name)
+        assert reviver is not None
+        return reviver, (self.id, self.session.name)
 
     def __copy__(self) -> ObjectRef:
         return self
@@ -252,12 +253,4 @@ def _arrive(arrival: asyncio.Future[None]) -> None:
         arrival.set_result(None)
 
 
-# ---- references that travel ------------------------------------------------------------------------------
-
-reviver: Callable[[ObjectId, str], ObjectRef] | None = None  # set by fibernb.client.current
-
-
-def revive(id_: ObjectId, cluster: str) -> ObjectRef:
-    """A reference that has travelled inside of a value, as this process's session knows it."""
-    assert reviver is not None
-    return reviver(id_, cluster)
+reviver: Callable[[ObjectId, str], ObjectRef] | None = None  # unpickles references; set by fibernb.client.api

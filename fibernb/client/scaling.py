@@ -36,8 +36,9 @@ def scale(
         session.inbox.on_seats.append(on_change)
     try:
         session.tell(Scale(seats=seats))
+        state = session.status()
         if wait:
-            _wait_ready(session, seats if minimum is None else min(minimum, seats), timeout_s)
+            _wait_ready(session, state, seats if minimum is None else min(minimum, seats), timeout_s)
     finally:
         if on_change is not None:
             session.inbox.on_seats.remove(on_change)
@@ -53,9 +54,8 @@ def _check(session: Session, seats: int, minimum: int | None) -> None:
         )
 
 
-def _wait_ready(session: Session, enough: int, timeout_s: float | None) -> None:
+def _wait_ready(session: Session, state: SeatsChanged | Status, enough: int, timeout_s: float | None) -> None:
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    state: SeatsChanged | Status = session.status()
     while state.ready < enough:
         if deadline is not None and time.monotonic() > deadline:
             raise ScaleTimeout(f"{state.ready} of {enough} seats were ready after {timeout_s:g} s{_reason(session)}")

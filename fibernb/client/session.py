@@ -192,19 +192,22 @@ class Session:
         self.books.send(message)
         self.line.flush()
 
-    def ask_status(self) -> int:
+    def ask_status(self) -> None:
         """Ask the hub for its state without waiting; the answer will be ``inbox.status``."""
-        request = next(self._requests)
-        self.tell(StatusRequest(request=request))
-        return request
+        self.tell(StatusRequest(request=next(self._requests)))
 
     def status(self, timeout_s: float = STATUS_TIMEOUT_S) -> Status:
         """The state of the cluster, as the hub tells it now."""
-        request = self.ask_status()
-        statuses = self.inbox.statuses
-        if not self.line.wait(lambda: request in statuses, timeout_s):
+        request, statuses = next(self._requests), self.inbox.statuses
+        statuses[request] = None
+        try:
+            self.tell(StatusRequest(request=request))
+            self.line.wait(lambda: statuses[request] is not None, timeout_s)
+        finally:
+            status = statuses.pop(request)
+        if status is None:
             raise ClusterError(f"the hub of cluster {self.name} has not told its status within {timeout_s:g} s")
-        return statuses.pop(request)
+        return status
 
     @property
     def seats(self) -> SeatsChanged | None:

@@ -12,6 +12,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Final
 
@@ -33,6 +34,8 @@ class Turns:
         self._followers = 0
         self._background = 0  # identity of the background thread while it leads
         self._woken, self._waker = os.pipe()
+        for descriptor in (self._woken, self._waker):
+            weakref.finalize(self, os.close, descriptor).atexit = False
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
         self._poll = select.poll()
@@ -121,8 +124,6 @@ class Turns:
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._waker, b"\0")
 
-    def close(self) -> None:
-        """Close the pipe. Nobody may use this object afterwards."""
-        waker, self._waker = self._waker, -1
-        os.close(waker)
-        os.close(self._woken)
+    def forsake(self) -> None:
+        """In a forked child: put the null device in the place of the link, without a word to the other side."""
+        os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), self._watched)

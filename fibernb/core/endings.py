@@ -86,7 +86,7 @@ def _settle_ties(board: Board, task: Task, result: Result) -> list[tuple[Task, R
     if task.call.deps:
         board.objects.needed_no_more(task.call)
     found = parts(task, result)
-    board.answers.update((part.id, part) for part in found[1:])
+    board.answers.update((part.id, part) for part in found)
     return _publish(board, task, found)
 
 
@@ -107,7 +107,8 @@ def parts(task: Task, result: Result) -> list[Result]:
     count = max(1, task.group.options.num_returns)
     if result.outcome:
         return [Result(task.id + offset, result.value, result.outcome) for offset in range(count)]
-    return [result, *(Result(task.id + offset, value) for offset, value in enumerate(result.more[: count - 1], 1))]
+    values = (result.value, *result.more[: count - 1])
+    return [Result(task.id + offset, value) for offset, value in enumerate(values)]
 
 
 def _hand_over_children(board: Board, task: Task) -> None:

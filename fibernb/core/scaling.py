@@ -80,7 +80,7 @@ def dismiss_drained(board: Board, now: float) -> None:
         seat = board.seats[rank]
         engine = board.engine_of(rank)
         if engine.line:
-            recall(board, engine, len(engine.line) - 1)
+            recall(board, engine, engine.not_begun())
         elif not seat.pinned:
             del board.draining[rank]
             engine.doomed, engine.asked = "its seat is not needed any more", True

@@ -36,7 +36,8 @@ def node_up(board: Board, event: NodeUp) -> None:
 def node_lost(board: Board, event: NodeLost, now: float) -> None:
     """A node has gone, with all its engines."""
     for engine in [engine for engine in board.engines.values() if engine.node == event.node]:
-        _end_engine(board, engine, EngineExited(engine=engine.id, exit_code=None, evidence=event.reason), now)
+        engine.asked, engine.doomed = True, f"its node was lost: {event.reason}"
+        _end_engine(board, engine, EngineExited(engine=engine.id, exit_code=None), now)
     board.nodes.pop(event.node, None)
 
 

@@ -39,6 +39,7 @@ class Engine:
         "pid",
         "productive",
         "rank",
+        "recall_from",
         "recall_until",
         "receipts",
         "redelivers",
@@ -62,7 +63,8 @@ class Engine:
         self.started = -1  # the engine has told that it began the call at this position
         self.inherited = 0  # positions below come from a hub before this one
         self.alone = False  # nothing may be sent behind what is in the line
-        self.recall_until = 0  # a Recall up to here is not answered; 0: none
+        self.recall_from = 0  # the positions that a Recall asks for,
+        self.recall_until = 0  # up to here; 0: none is out
         self.functions: set[Digest] = set()  # whose code it has
         self.receipts = Receipts(id_)
         self.redelivers = 0  # Done messages that are still to come from before a restart of the hub
@@ -82,6 +84,11 @@ class Engine:
         """The task of a line (which must not be empty) that runs, as far as is known."""
         begun = [task for task in self.line if task.position <= self.started]
         return begun[-1] if begun else self.line[0]
+
+    def not_begun(self) -> int:
+        """How many calls at the end of a line (which must not be empty) have not been started, as far as is known."""
+        last = max(self.started, self.line[0].position)
+        return sum(1 for task in self.line if task.position > last)
 
     def begun(self, task: Task) -> bool:
         """Whether a task of the line may have been started."""

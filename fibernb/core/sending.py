@@ -99,7 +99,7 @@ def _send_pinned(board: Board, now: float) -> None:
         if seat is None or seat.engine is None or not seat.engine.usable or not seat.pinned_ready():
             continue
         if seat.engine.line:
-            recall(board, seat.engine, len(seat.engine.line) - 1)
+            recall(board, seat.engine, seat.engine.not_begun())
         else:
             seat.engine.alone = True
             send(board, seat.engine, [seat.pinned.popleft()], now)
@@ -236,7 +236,7 @@ def recall(board: Board, engine: Engine, count: int) -> None:
         return
     position = max(engine.line[-count].position, engine.inherited)
     if position < engine.next_position:
-        engine.recall_until = engine.next_position
+        engine.recall_from, engine.recall_until = position, engine.next_position
         board.tell_engine(engine, Recall(position=position, until=engine.next_position))
 
 
@@ -245,14 +245,15 @@ def _take_back(board: Board, now: float) -> None:
     patience = board.settings.take_back_s
     victims: list[tuple[float, int, int]] = []
     for engine in list(board.deep.values()):
-        if len(engine.line) < 2:
+        count = engine.not_begun() if engine.line else 0
+        if not count:
             del board.deep[engine.id]
         elif engine.recall_until or not engine.usable:
             continue
         elif now >= engine.since + patience:
-            victims.append((-engine.line_s, engine.id, len(engine.line) - 1))
+            victims.append((-engine.line_s, engine.id, count))
         elif engine.line_s >= patience:
-            victims.append((-engine.line_s, engine.id, len(engine.line) // 2))
+            victims.append((-engine.line_s, engine.id, -(-count // 2)))
         else:
             board.timers.set_default(TAKE_BACK, engine.since + patience)
     for _, engine_id, count in sorted(victims)[: len(board.idle)]:

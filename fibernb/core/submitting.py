@@ -60,10 +60,16 @@ def submit(board: Board, client: Client, message: Submit) -> None:
         _refuse_all(board, client, message, _unknown_function(board, message.options))
         return
     problem = None if group.plain else _infeasible(board, message.options.resources)
+    group.live += 1  # it must not be dropped while we are at it
     if problem is not None:
         _refuse_all(board, client, message, problem)
     else:
         _accept(board, group, message.calls)
+    _let_go(board, group)
+
+
+def _let_go(board: Board, group: Group) -> None:
+    group.live -= 1
     if not group.live:
         board.drop_group(group)
 
@@ -191,6 +197,8 @@ def submit_pinned(board: Board, client: Client, message: SubmitPinned) -> None:
     problem = None if group is not None else _unknown_function(board, message.options)
     if len(message.args) not in (1, len(message.ranks)):
         problem = board.errors.refused(f"{len(message.args)} arguments were given for {len(message.ranks)} ranks")
+    if group is not None:
+        group.live += 1
     for offset, rank in enumerate(message.ranks):
         args = message.args[offset % len(message.args)] if message.args else b""
         call = Call(message.first + offset, args, message.deps)
@@ -198,8 +206,8 @@ def submit_pinned(board: Board, client: Client, message: SubmitPinned) -> None:
             answer_at_once(board, client, call.id, problem or b"", message.options)
         else:
             _pin(board, group, call, rank)
-    if group is not None and not group.live:
-        board.drop_group(group)
+    if group is not None:
+        _let_go(board, group)
 
 
 def _pin(board: Board, group: Group, call: Call, rank: Rank) -> None:

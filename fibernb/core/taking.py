@@ -141,8 +141,14 @@ def take_started(engine: Engine, message: Started, now: float) -> None:
 
 
 def take_recalled(board: Board, engine: Engine, message: Recalled, now: float) -> None:
-    """Calls that the engine will not run: they are queued again, in their order, before all others of their groups."""
+    """Calls that the engine will not run: they are queued again, in their order, before all others of their groups.
+
+    If it gives back fewer than it was asked for, it has begun all before them.
+    """
+    if message.position > engine.recall_from:
+        engine.started = max(engine.started, min(message.position, engine.recall_until) - 1)
     engine.recall_until = 0
+    engine.since = now
     length = len(engine.line)
     back = [task for task in engine.line if message.position <= task.position < message.until]
     if not back:

@@ -47,6 +47,8 @@ class CellLoop:
 class Cells:
     """Runs source text as IPython would, and gives the value of its last expression.
 
+    A cell that awaits runs in an event loop; one that does not runs in none, so that `asyncio.run` works in it.
+
     ``namespace`` is the engine's.
     """
 
@@ -76,15 +78,28 @@ class Cells:
         tree = compile(text, cell.filename, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
         tree = self._shell.transform_ast(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        self._evaluate(compile(tree, cell.filename, "exec", FLAGS, dont_inherit=True))
-        if not isinstance(last, ast.Expr):
-            return None
-        value = self._evaluate(compile(ast.Expression(last.value), cell.filename, "eval", FLAGS, dont_inherit=True))
+        codes = [compile(tree, cell.filename, "exec", FLAGS, dont_inherit=True)]
+        if isinstance(last, ast.Expr):
+            codes.append(compile(ast.Expression(last.value), cell.filename, "eval", FLAGS, dont_inherit=True))
+        value = self._evaluate(codes)
         return None if self._shell.displayhook.semicolon_at_end_of_expression(source) else value
 
-    def _evaluate(self, code: CodeType) -> Any:
-        value = eval(code, self.namespace)
-        return self._loop.run(value) if code.co_flags & inspect.CO_COROUTINE else value
+    def _evaluate(self, codes: list[CodeType]) -> Any:
+        """Run one after the other; the value of the last. All run in the event loop if one of them awaits."""
+        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            return self._loop.run(self._await_all(codes))
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)
+        return value
+
+    async def _await_all(self, codes: list[CodeType]) -> Any:
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await value
+        return value
 
     def _remember(self, filename: str, text: str) -> None:
         """Let tracebacks find the lines."""

@@ -58,8 +58,7 @@ class Children:
     def living(self) -> list[LiveEngine]:
         """The engines that have not ended as far as is known."""
         return [
-            LiveEngine(engine=child.seat.engine, rank=child.seat.rank, pid=child.pid)
-            for child in self._by_pid.values()
+            LiveEngine(engine=child.seat.engine, rank=child.seat.rank, pid=child.pid) for child in self._by_pid.values()
         ]
 
     def kill(self, engines: Iterable[EngineId]) -> None:

@@ -48,11 +48,12 @@ class Engine:
         self._before_first_work: Callable[[], object] | None = before_first_work
         self._send_at = 0.0
         self._last_task: TaskId = 0
+        self._disowned = False
 
     def run(self, seat: Seat) -> int:
         """Serve until the hub says to leave. Returns the exit code of the process."""
         self._post.seat = seat
-        self.reporter.rank, self.reporter.pid = seat.rank, os.getpid()
+        self.reporter.rank = seat.rank
         self._control.start()
         try:
             while True:
@@ -66,6 +67,12 @@ class Engine:
             self._flush(self._last_task)
             self._post.close()
             return 0
+
+    def disown(self) -> None:
+        """In a process that a task has forked: leave all to the engine. The process ends when the task would."""
+        self.reporter.is_ours = False
+        self._disowned = True
+        self._post.disown()
 
     # ---- receiving ---------------------------------------------------------------------------------------
 
@@ -112,6 +119,8 @@ class Engine:
             self.ledger.end(stopped(call.id), 0.0)
             return began_at
         result = self._runner.run(batch, call)
+        if self._disowned:
+            os._exit(0)
         now = time.perf_counter()
         self._last_task = call.id
         if now - began_at > NATIVE_AFTER_S:
@@ -145,6 +154,7 @@ class Engine:
 
     def _on_news(self, at_once: bool) -> None:
         if at_once:
-            self._post.send_news(self.reporter)
+            with self.interrupts.shield():
+                self._post.send_news(self.reporter)
         else:
             self._control.hasten()

@@ -9,8 +9,10 @@ handler only afterwards. So the control thread signals again while it is ``unhea
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -33,6 +35,7 @@ class Interrupts:
         self.waiting = False
         self.target: TaskId = 0  # that is to be interrupted
         self.struck: TaskId = 0  # that was interrupted last
+        self.strikes = 0  # how often any was
         self.leaving = False
         self._main_thread = threading.main_thread().ident
 
@@ -63,7 +66,22 @@ class Interrupts:
     def strike(self) -> NoReturn:
         """In the main thread: interrupt the task that is armed."""
         self.struck, self.target = self.armed, 0
+        self.strikes += 1
         raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def shield(self) -> Iterator[None]:
+        """Around what a task must not leave half done: an interrupt of the task waits until it is over."""
+        if threading.get_ident() != self._main_thread:
+            yield
+            return
+        armed, self.armed = self.armed, 0
+        try:
+            yield
+        finally:
+            self.armed = armed
+        if armed and self.target == armed:
+            self.strike()
 
     def _handle(self, _signum: int, _frame: FrameType | None) -> None:
         if self.armed:

@@ -58,9 +58,7 @@ class Post:
     on_break : called, from whichever thread notices, when the data link is gone.
     """
 
-    def __init__(
-        self, address: str, key: str, ledger: Ledger, on_break: Callable[[], object]
-    ) -> None:
+    def __init__(self, address: str, key: str, ledger: Ledger, on_break: Callable[[], object]) -> None:
         self.seat = Seat(engine=0, rank=0)
         self._address = address
         self._credentials = credentials(key)
@@ -72,7 +70,6 @@ class Post:
         self._data: Link | None = None
         self._generation = 0
         self._control: Link | None = None
-        self.last_sent_at = time.monotonic()
 
     # ---- opening -----------------------------------------------------------------------------------------
 
@@ -129,6 +126,14 @@ class Post:
                     link.close()
             self._data = self._control = None
 
+    def disown(self) -> None:
+        """In a process that a task has forked: cover the descriptors of the links, which are the engine's."""
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for link in (self._data, self._control):
+            if link is not None:
+                os.dup2(nothing, link.fileno(), inheritable=False)
+        os.close(nothing)
+
     # ---- using -------------------------------------------------------------------------------------------
 
     def link(self) -> tuple[Link, int]:
@@ -172,7 +177,6 @@ class Post:
         link = self._data
         if link is None:
             return
-        self.last_sent_at = time.monotonic()
         try:
             link.send(data)
         except NotConnected:

@@ -44,6 +44,7 @@ def prepare(settings: EngineSettings, shell: EngineShell) -> Prepared:
     """Called once, by the node. From now on the node ignores SIGINT, as an engine does while no task runs."""
     engine = Engine(address=settings.address, key=settings.key, before_first_work=_before_first_work)
     engine.interrupts.install()
+    shell.interrupts = lambda: engine.interrupts.strikes
     publisher: Any = shell.display_pub
     publisher.report = engine.reporter.display
     return Prepared(
@@ -97,6 +98,7 @@ def _take_seat(prepared: Prepared, seat: Seat, logs: tuple[str, str]) -> None:
     prepared.engine.native.open(logs[1])
     sys.stdout, sys.stderr = prepared.streams
     adopt_threads(prepared.engine.reporter)
+    os.register_at_fork(after_in_child=prepared.engine.disown)
     report_bars_to(prepared.engine.reporter.add_bar)
     prepared.context.rank, prepared.context.engine = seat.rank, seat.engine
     enter(prepared.context)

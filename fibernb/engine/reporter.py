@@ -56,7 +56,7 @@ class Reporter:
 
     def __init__(self, current_task: Callable[[], TaskId], on_news: Callable[[bool], object]) -> None:
         self.rank: Rank = 0
-        self.pid = 0  # of the engine: processes that its tasks fork have no reporter
+        self.is_ours = True  # false in processes that tasks fork
         self._current_task = current_task
         self._on_news = on_news
         self._lock = threading.RLock()  # a signal handler, or a finaliser, may print

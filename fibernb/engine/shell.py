@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import os
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,13 @@ HIDDEN_NAMES = ("exit", "quit")  # those of Python itself do on an engine, those
 
 
 class EngineShell(InteractiveShell):
-    """An IPython without terminal, history and prompts."""
+    """An IPython without terminal, history and prompts.
+
+    ``interrupts`` tells how many interrupts this process has had. IPython ends a command or script that is interrupted,
+    and then goes on with the cell; here the cell ends as well.
+    """
+
+    interrupts: Callable[[], int] = staticmethod(int)
 
     def init_display_pub(self) -> None:
         self.display_pub = EngineDisplayPublisher(parent=self, shell=self)  # type: ignore[no-untyped-call]
@@ -29,7 +36,27 @@ class EngineShell(InteractiveShell):
 
     def system(self, cmd: str) -> None:
         """Run a command of the system, with its output in the cell."""
-        self.system_piped(cmd)  # type: ignore[no-untyped-call]
+        with self._ending_if_interrupted():
+            self.system_piped(cmd)  # type: ignore[no-untyped-call]
+
+    def getoutput(self, cmd: str, split: bool = True, depth: int = 0) -> Any:
+        with self._ending_if_interrupted():
+            return super().getoutput(cmd, split, depth + 2)  # type: ignore[no-untyped-call]
+
+    def run_cell_magic(self, magic_name: str, line: str, cell: str) -> Any:
+        with self._ending_if_interrupted():
+            return super().run_cell_magic(magic_name, line, cell)  # type: ignore[no-untyped-call]
+
+    @contextlib.contextmanager
+    def _ending_if_interrupted(self) -> Iterator[None]:
+        before = self.interrupts()
+        try:
+            yield
+        except Exception:
+            if self.interrupts() == before:
+                raise
+        if self.interrupts() != before:
+            raise KeyboardInterrupt
 
 
 def make_shell(directory: Path) -> EngineShell:

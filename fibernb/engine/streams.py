@@ -2,14 +2,17 @@
 
 ``rank-N.log`` holds what Python code printed, line by line as it was printed. ``rank-N.native.log`` is behind the
 descriptors 1 and 2: what libraries and child processes write. The engine reads the latter back, so that it reaches the
-notebook as well.
+notebook as well. Either is rotated when it has grown to `MAX_LOG_BYTES`: the one before is kept beside it, with ``.1`` behind
+its name, so that a chatty loop cannot fill the disk.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +22,7 @@ from fibernb.engine.reporter import Reporter
 from fibernb.model import Rank
 
 NATIVE_CHUNK_BYTES: Final = 262_144
+MAX_LOG_BYTES: Final = 2**25
 APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -32,18 +36,27 @@ def native_log_path(directory: Path, rank: Rank) -> Path:
     return directory / "logs" / f"rank-{rank}.native.log"
 
 
+def rotated(path: str) -> str:
+    """Where the part of a log stands that was written before the last rotation."""
+    return f"{path}.1"
+
+
 class LogFile:
     """A file that is appended to line by line. That it cannot be written (a full disk) is no reason to fail."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._partial: list[str] = []
+        self._path = ""
         self._fd = -1
+        self._size_bytes = 0
 
     def open(self, path: str) -> None:
         """Where to write from now on."""
+        self._path = path
         try:
             self._fd = os.open(path, APPEND, 0o600)
+            self._size_bytes = os.fstat(self._fd).st_size
         except OSError:
             self._fd = -1
 
@@ -62,9 +75,16 @@ class LogFile:
             text = "".join(self._partial)
             self._partial.clear()
             try:
-                os.write(self._fd, text.encode("utf-8", "replace"))
+                self._size_bytes += os.write(self._fd, text.encode("utf-8", "replace"))
+                if self._size_bytes >= MAX_LOG_BYTES:
+                    self._rotate()
             except OSError:
                 return  # the notebook gets it all the same
+
+    def _rotate(self) -> None:
+        os.replace(self._path, rotated(self._path))
+        os.close(self._fd)
+        self.open(self._path)
 
 
 class TaskStream(io.TextIOBase):
@@ -85,7 +105,7 @@ class TaskStream(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if not text:
             return 0
-        if os.getpid() == self._reporter.pid:
+        if self._reporter.is_ours:
             self._reporter.write(self.name, text)
             self._log.write(text)
         else:  # in a process that a task has forked: the engine reads it back
@@ -114,13 +134,15 @@ class NativeOutput:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._path = ""
         self._fd = -1
         self._offset = 0
 
     def open(self, path: str) -> None:
         """The log that is behind the descriptors; what stands in it already is not read."""
+        self._path = path
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             self._offset = os.lseek(self._fd, 0, os.SEEK_END)
         except OSError:
             self._fd = -1
@@ -132,7 +154,16 @@ class NativeOutput:
         with self._lock:
             data = os.pread(self._fd, NATIVE_CHUNK_BYTES, self._offset)
             self._offset += len(data)
+            if self._offset >= MAX_LOG_BYTES and len(data) < NATIVE_CHUNK_BYTES:
+                self._rotate()
             return self._decode(data)
+
+    def _rotate(self) -> None:
+        """Copy, then truncate: other processes hold the descriptor. What they write in between is not kept."""
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self._path, rotated(self._path))
+            os.ftruncate(self._fd, 0)
+            self._offset = 0
 
 
 def adopt_threads(reporter: Reporter) -> None:

@@ -88,6 +88,8 @@ class Parallel:
         if cleared:
             clear_output(wait=True)
             view.show_again()
+        if blocks:
+            view.make_room()
         self._printer.show(blocks, work.labels)
 
     def _start_on_ranks(self, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:

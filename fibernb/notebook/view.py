@@ -30,6 +30,9 @@ class LiveView(Protocol):
     def show(self, snapshot: Snapshot) -> None:
         """Show this state instead of the one before."""
 
+    def make_room(self) -> None:
+        """The cell's output is about to be written."""
+
     def show_again(self) -> None:
         """The cell's output has been cleared, and the view with it: show it anew."""
 
@@ -41,6 +44,9 @@ class NoView:
     """Shows nothing."""
 
     def show(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def make_room(self) -> None:
         """Nothing."""
 
     def show_again(self) -> None:
@@ -60,12 +66,15 @@ class TerminalView:
     def show(self, snapshot: Snapshot) -> None:
         self._write(progress_line(snapshot))
 
+    def make_room(self) -> None:
+        if self._width:
+            self._write("")
+
     def show_again(self) -> None:
         """A terminal clears nothing."""
 
     def close(self, snapshot: Snapshot) -> None:  # noqa: ARG002  what is shown at the end says enough
-        if self._width:
-            self._write("")
+        self.make_room()
 
     def _write(self, line: str) -> None:
         self._stream.write(f"\r{line:<{self._width}}" + ("" if line else "\r"))
@@ -87,6 +96,9 @@ class WidgetView:
             self._open(live_html(snapshot))
         else:
             self._page.value = live_html(snapshot)  # sends a message only when it differs
+
+    def make_room(self) -> None:
+        """Output has its own place below the widget."""
 
     def show_again(self) -> None:
         if self._box is not None:

@@ -45,7 +45,7 @@ class Heard:
     def bars(self) -> list[tuple[Rank, Bar]]:
         """The bars that are open, by rank; all of them when every one is closed."""
         with self._lock:
-            bars = sorted((rank, bar) for (rank, _), bar in self._bars.items())
+            bars = [(rank, self._bars[rank, number]) for rank, number in sorted(self._bars)]
         return [(rank, bar) for rank, bar in bars if not bar.closed] or bars
 
     def last_lines(self) -> dict[int, str]:

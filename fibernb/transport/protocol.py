@@ -25,7 +25,10 @@ class Link(Protocol):
     """The dialling end. ``send`` may be called from any thread; ``receive`` from one at a time."""
 
     def send(self, message: bytes) -> None:
-        """Hand a message over, waiting while the other side is slow. `NotConnected` when the link is gone."""
+        """Hand a message over, waiting while the other side is slow. `NotConnected` when the link is gone.
+
+        A call that a KeyboardInterrupt ends has handed over the whole message or nothing.
+        """
 
     def receive(self, timeout_s: float | None = None) -> list[bytes]:
         """Messages that have arrived, waiting for the first; [] after ``timeout_s``.
@@ -60,7 +63,10 @@ class Listener(Protocol):
         """Queue a message; never waits, and does nothing for a peer that has gone."""
 
     def limit(self, peer: Peer, max_bytes: int) -> None:
-        """The largest message that this peer may send from now on (a new peer: `hello_bytes` of the listener)."""
+        """The largest message that this peer may send from now on (a new peer: `hello_bytes` of the listener).
+
+        What came right behind a message that `poll` has returned is judged by the next `poll`, hence by this limit.
+        """
 
     def drop(self, peer: Peer) -> None:
         """Close a peer's link once what is queued for it has been sent, without an `Arrival`."""

@@ -80,7 +80,6 @@ def listen(address: str, hello_bytes: int = MAX_HELLO_BYTES) -> ZeroMQListener:
 def _attempt(context: Context, endpoint: str, address: str, patience_s: float) -> ZeroMQLink | None:
     dealer = make_socket(context, zmq.DEALER, endpoint)
     dealer.setsockopt(zmq.RECONNECT_IVL, NEVER_MS)
-    dealer.setsockopt(zmq.RCVHWM, 0)  # else messages that wait for a slow reader are lost when the listener closes
     monitor = dealer.get_monitor_socket()
     dealer.connect(endpoint)
     deadline = time.monotonic() + patience_s

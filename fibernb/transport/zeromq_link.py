@@ -14,7 +14,7 @@ from fibernb.errors import NotConnected
 from fibernb.transport.waker import Waker
 from fibernb.transport.zeromq_socket import Context, Socket, Word, monitored_events
 
-ROOM_S: Final = 0.002  # between two looks whether a slow listener has made room
+ROOM_S: Final = 0.002  # between two looks whether a slow connection has made room
 LAST_WORDS_MS: Final = 20  # how long what was received before the connection broke may need to come through
 
 

@@ -44,8 +44,13 @@ def endpoint_of(address: str) -> str:
 
 
 def make_socket(context: Context, kind: int, endpoint: str) -> Socket:
-    """A socket with what both ends have in common."""
+    """A socket with what both ends have in common.
+
+    Received messages are never held back by a high-water mark: libzmq ends the whole process when a connection breaks
+    while its input is stopped (zeromq/libzmq issue 4841), and what is held back is lost when the sender closes.
+    """
     made = context.socket(kind)
+    made.setsockopt(zmq.RCVHWM, 0)
     made.setsockopt(zmq.LINGER, int(LINGER_S * 1000))
     made.setsockopt(zmq.SNDHWM, SENT_MESSAGES if kind == zmq.DEALER else 0)
     made.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)

@@ -50,6 +50,7 @@ class FakeHub:
         self.deaf = False  # swallows what comes in
         self.fresh = True
         self.seats = seats
+        self.problem = ""
         self.cells: dict[int, FakeCells] = {}
         self.acknowledged = 0
         self._lock = threading.RLock()
@@ -60,6 +61,7 @@ class FakeHub:
         self._held: list[tuple[Peer, Callable[[], Result]]] = []
         self._sequence = 0
         self._clients: list[Peer] = []
+        self._dropped: set[Peer] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -89,6 +91,7 @@ class FakeHub:
             self.fresh = fresh
             for peer in self._clients:
                 self._listener.drop(peer)
+            self._dropped.update(self._clients)
             self._clients.clear()
             if fresh:
                 self._functions.clear()
@@ -108,7 +111,7 @@ class FakeHub:
             arrivals = self._listener.poll(None)
             with self._lock:
                 for peer, data in arrivals:
-                    if data is not None:
+                    if data is not None and peer not in self._dropped:
                         self._hear(peer, data)
 
     def _hear(self, peer: Peer, data: bytes) -> None:
@@ -205,6 +208,7 @@ class FakeHub:
                 engines=[],
                 clients=1,
                 pending=[],
+                problem=self.problem,
             ),
         )
 

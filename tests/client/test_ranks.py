@@ -242,7 +242,8 @@ def test_scale_checks_before_anything_starts(cluster: Cluster, hub: FakeHub) -> 
 
 def test_scale_times_out_with_the_problem(cluster: Cluster, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     def stuck(peer: int, message: m.Scale) -> None:
-        hub.say(m.SeatsChanged(seats=9, ready=2, starting=7, problem="no room on this machine"))
+        hub.problem = "no room on this machine"
+        hub.say(m.SeatsChanged(seats=9, ready=2, starting=7, problem=hub.problem))
 
     monkeypatch.setattr(hub, "_on_scale", stuck)
     with pytest.raises(ScaleTimeout, match="no room on this machine"):

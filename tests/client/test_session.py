@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 import fibernb as fnb
+from fibernb import serialize
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.core import messages as m
@@ -467,3 +468,40 @@ def test_references_may_die_anywhere(session: Session) -> None:
         Late()
         fnb.get(double.remote(fnb.put(1)))
     gc.collect()
+
+
+def test_a_status_that_was_lost_is_asked_for_again(session: Session, hub: FakeHub) -> None:
+    hub.deaf = True
+    thread = threading.Thread(target=session.status)
+    thread.start()
+    wait_until(lambda: hub.of(m.StatusRequest))
+    hub.deaf = False
+    hub.break_links()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not session.inbox.statuses
+
+
+def test_large_arguments_travel_by_themselves(session: Session, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = fnb.remote(len)
+    assert fnb.get([size.remote(bytes(count)) for count in (10, 700_000, 700_000, 2_000_000, 5)]) == [
+        10,
+        700_000,
+        700_000,
+        2_000_000,
+        5,
+    ]
+    assert all(sum(len(call.args) for call in message.calls) < 2_100_000 for message in hub.of(m.Submit))
+    monkeypatch.setattr("fibernb.client.session.MAX_ARGUMENT_BYTES", 1000)
+    with pytest.raises(fnb.errors.SerializationError, match="smaller parts"):
+        size.remote(bytes(2000))
+
+
+def test_pinned_arguments_travel_in_portions(session: Session, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fibernb.client.ledger.PORTION_BYTES", 100)
+    call = [serialize.dumps_call((b"x" * 60,), {}, ObjectRef)[0]] * 3
+    refs = session.submit_pinned(fnb.remote(len)._code.current(), [4, 2, 7], call)
+    assert fnb.get(refs) == [60, 60, 60]
+    assert [(message.first, message.ranks) for message in hub.of(m.SubmitPinned)] == [
+        (ref.id, [rank]) for ref, rank in zip(refs, [4, 2, 7], strict=True)
+    ]

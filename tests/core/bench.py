@@ -37,7 +37,7 @@ from fibernb.model import (
     TaskOptions,
     first_id,
 )
-from tests.core.invariants import check
+from tests.core.invariants import board_of, check
 
 M = TypeVar("M")
 
@@ -178,6 +178,10 @@ class Bench:
         engine = next(engine for engine, run in self.runs() if run.calls[0].id == task(number))
         self.done(engine, task(number), run_s=run_s)
         self.acknowledge(1_000_000)
+
+    def engine(self, rank: Rank) -> EngineId:
+        """The engine that a rank has now."""
+        return board_of(self.scheduler).engine_of(rank).id
 
     # ---- looking -----------------------------------------------------------------------------------------
 

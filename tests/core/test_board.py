@@ -1,12 +1,12 @@
-from fibernb.core.board import Board
+from fibernb.core.board import Board, Orphan
 from fibernb.core.clients import Client
-from fibernb.core.commands import TellEngine
-from fibernb.core.messages import Forget
+from fibernb.core.commands import TellClient, TellEngine
+from fibernb.core.messages import Forget, HubStops
 from fibernb.core.nodes import Node
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.settings import CoreSettings
 from fibernb.core.states import SeatState
-from fibernb.model import DEFAULT_OPTIONS, Resources
+from fibernb.model import DEFAULT_OPTIONS, Resources, Result, TaskOptions
 from tests.core.bench import PlainErrors
 
 
@@ -43,7 +43,13 @@ def test_dropping_groups_keeps_the_book_of_children() -> None:
         made.drop_group(group)
         assert len(made.children.get(77, ())) == left
         made.drop_group(group)
-    assert made.groups == made.children == {}
+    orphaned = made.group(Client(5, 60.0, None), b"f", DEFAULT_OPTIONS, 77)
+    assert orphaned is not None
+    orphaned.parent = None
+    made.drop_group(orphaned)
+    made.children.clear()
+    assert not made.groups
+    assert not made.children
 
 
 def test_idle_seats_are_counted_on_their_nodes() -> None:
@@ -83,6 +89,30 @@ def test_engines_hear_what_they_may_forget() -> None:
     assert made.commands == [TellEngine(engine=4, message=Forget(forget=1))]
     assert engine.receipts.told == 1
     assert made.forgetful == {}
+
+
+def test_special_tasks_have_a_queue_of_their_own() -> None:
+    made = board()
+    client = Client(5, 60.0, None)
+    plain = made.group(client, b"f", DEFAULT_OPTIONS, None)
+    special = made.group(client, b"f", TaskOptions(resources=Resources(milli_gpus=1)), None)
+    assert plain is not None
+    assert special is not None
+    assert made.queue_of(plain) is made.plain
+    assert made.queue_of(special) is made.special
+
+
+def test_what_is_told_becomes_commands() -> None:
+    made = board()
+    client = Client(5, 60.0, None)
+    made.tell_client(client, HubStops(reason="over"))
+    assert made.commands == [TellClient(client=5, message=HubStops(reason="over"))]
+
+
+def test_an_orphan_remembers_who_told() -> None:
+    receipt = Engine(4, 0, "n").receipts.add(1)
+    orphan = Orphan(Result(7, b""), receipt)
+    assert (orphan.result.id, orphan.receipt) == (7, receipt)
 
 
 def test_users_do_not_live_in_engines() -> None:

@@ -1,8 +1,10 @@
+import pytest
+
 from fibernb.core.clients import Client, said_bytes
 from fibernb.core.messages import Display, Output, Progress
 from fibernb.core.receipts import Receipts
 from fibernb.core.settings import CoreSettings
-from fibernb.core.states import ClientState
+from fibernb.core.states import ClientState, IllegalTransition
 from fibernb.model import Bar, Result
 
 SETTINGS = CoreSettings()
@@ -88,3 +90,9 @@ def test_history_tells_the_last_states() -> None:
     anna.move(ClientState.LEASED)
     anna.move(ClientState.ATTACHED)
     assert anna.history() == "ATTACHED -> LEASED -> ATTACHED"
+
+
+def test_moves_go_through_the_table() -> None:
+    with pytest.raises(IllegalTransition, match="client 5 cannot go from ATTACHED to ATTACHED"):
+        client().move(ClientState.ATTACHED)
+    assert client().attached

@@ -1,4 +1,5 @@
-from fibernb.core.messages import Cancel, Done, Scale, Submit
+from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
+from fibernb.core.messages import Cancel, Done, Interrupt, Scale, Submit
 from fibernb.model import Call, Outcome, Result, TaskId, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, task
 from tests.core.invariants import board_of, sizes
@@ -36,7 +37,7 @@ def test_a_cancelled_input_cancels_the_call() -> None:
     bench.submit(2, deps=[task(1)])
     bench.say(Cancel(tasks=[task(1)]))
     value = b"cancelled: it was cancelled"
-    assert bench.results() == {number: (Outcome.CANCELLED, value) for number in (task(1), task(2))}
+    assert bench.results() == dict.fromkeys((task(1), task(2)), (Outcome.CANCELLED, value))
 
 
 def test_a_dependent_that_has_ended_already_is_left_alone() -> None:
@@ -117,8 +118,8 @@ def test_children_of_a_task_without_parent_are_left_to_themselves() -> None:
     bench.done(1, task(1))
     bench.submit(4, parent=task(1))
     bench.say(Cancel(tasks=[task(1)]))
-    assert set(bench.results()) == {task(4)}
-    for engine, number in ((2, 2), (3, 3)):
+    assert bench.sent(Interrupt) == [(1, Interrupt(task=task(4)))]
+    for engine, number in ((2, 2), (3, 3), (1, 4)):
         bench.done(engine, task(number))
     bench.acknowledge(9)
     assert not any(sizes(bench.scheduler).values())
@@ -140,9 +141,31 @@ def test_a_pinned_task_that_waits_for_input_when_its_seat_goes_fails() -> None:
     bench.exit(2)
     bench.pin(2, [1], deps=[task(1)])
     bench.say(Scale(seats=1))
-    engine = board_of(bench.scheduler).engine_of(1).id
-    bench.exit(engine)
     assert bench.results() == {task(2): (Outcome.ERROR, b"no rank 1 of 1")}
     bench.done(1, task(1))
     bench.acknowledge(9)
     assert not any(sizes(bench.scheduler).values())
+
+
+def test_what_a_client_has_not_asked_for_again_waits_as_an_orphan() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    holds = [task(1), task(2)]
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=2, holds=holds, running=True))
+    bench.done(1, task(1))
+    assert set(board_of(bench.scheduler).orphans) == {task(1)}
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.exit(1)
+    assert board_of(bench.scheduler).tasks == {}
+    assert bench.results() == {}
+    assert set(board_of(bench.scheduler).orphans) == {task(1)}
+    bench.submit(1)
+    assert bench.results() == {task(1): OK}
+
+
+def test_a_group_without_ties_closes_by_itself() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.done(1, task(1))
+    assert board_of(bench.scheduler).groups == {}

@@ -1,5 +1,7 @@
+import pytest
+
 from fibernb.core.seats import Engine, IdleSeats, Seat
-from fibernb.core.states import SeatState, TaskState
+from fibernb.core.states import IllegalTransition, SeatState, TaskState
 from tests.core import test_tasks
 
 
@@ -29,8 +31,9 @@ def test_an_engine_is_usable_from_attaching_until_it_is_told_to_end() -> None:
     assert not made.usable
     made.attached = True
     assert made.usable
-    made.doomed = "for a reason"
-    assert not made.usable
+    ended = engine()
+    ended.attached, ended.doomed = True, "for a reason"
+    assert not ended.usable
 
 
 def test_idle_seats_come_lowest_first() -> None:
@@ -67,3 +70,15 @@ def test_a_pinned_task_that_waits_for_inputs_holds_up_the_seat() -> None:
     assert seat.pinned_ready()
     seat.pinned[0].state = TaskState.WAITING
     assert not seat.pinned_ready()
+
+
+def test_what_has_not_begun_as_far_as_is_known() -> None:
+    made = engine()
+    assert made.not_begun() == 2
+    made.started = 1
+    assert made.not_begun() == 1
+
+
+def test_moves_go_through_the_table() -> None:
+    with pytest.raises(IllegalTransition, match=r"seat 0 cannot go from WANTED to IDLE; its history: WANTED at 1.000"):
+        Seat(0, 1.0).move(SeatState.IDLE, 2.0)

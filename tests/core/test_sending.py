@@ -1,10 +1,10 @@
 import pytest
 
-from fibernb.core.events import NodeUp
+from fibernb.core.events import EngineAttached, LiveEngine, NodeUp, RecoverFrom
 from fibernb.core.messages import Forget, Recall, Run, Scale, Started, Submit
 from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Resources, TaskOptions
-from tests.core.bench import ANNA, BERT, F, G, Bench, task
+from tests.core.bench import ANNA, BERT, Bench, F, G, task
 from tests.core.invariants import board_of
 
 TWO_CPUS = TaskOptions(resources=Resources(milli_cpus=2000))
@@ -278,13 +278,14 @@ def test_calls_that_soon_end_are_left_alone() -> None:
 
 
 def test_one_recall_at_a_time() -> None:
-    bench = Bench(seats=3)
+    bench = Bench(seats=2)
     loaded(bench, 10)
     bench.wait(1.0)
     assert bench.sent(Recall) == []
     bench.recalled(1, 11, 11)
+    assert bench.sent(Recall) == []
     bench.wait(1.0)
-    assert len(bench.sent(Recall)) == 1
+    assert bench.sent(Recall) == [], "the last one has begun"
 
 
 def test_what_a_hub_before_has_sent_is_not_taken_back() -> None:
@@ -335,3 +336,21 @@ def test_a_sign_of_life_counts() -> None:
     bench.wait(0.003)
     assert bench.sent(Recall) == []
     assert bench.told(ANNA, Run) == []
+
+
+def test_nothing_is_sent_while_engines_have_not_told_what_they_have() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    bench.submit(1)
+    assert bench.calls() == {}
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1))
+    assert bench.calls() == {1: [task(1)]}
+
+
+def test_a_draining_seat_begins_a_line_without_being_busy() -> None:
+    bench = Bench(seats=1)
+    bench.pin(1, [0])
+    bench.pin(2, [0])
+    bench.say(Scale(seats=0))
+    bench.done(1, task(1))
+    assert bench.calls() == {1: [task(2)]}

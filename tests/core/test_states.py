@@ -51,7 +51,7 @@ def test_seats_move_as_their_table_says(old: SeatState, new: SeatState) -> None:
         seat.move(new, 2.0)
         assert (seat.state, seat.since) == (new, 2.0)
     else:
-        with pytest.raises(IllegalTransition, match="seat 3 cannot go .* its history: WANTED at 1.000"):
+        with pytest.raises(IllegalTransition, match=r"seat 3 cannot go .* its history: WANTED at 1.000"):
             seat.move(new, 2.0)
 
 
@@ -63,5 +63,5 @@ def test_clients_move_as_their_table_says(old: ClientState, new: ClientState) ->
         client.move(new)
         assert client.attached == (new is ClientState.ATTACHED)
     else:
-        with pytest.raises(IllegalTransition, match="client 5 cannot go from .* its history: ATTACHED"):
+        with pytest.raises(IllegalTransition, match=r"client 5 cannot go from .* its history: ATTACHED"):
             client.move(new)

@@ -1,6 +1,17 @@
-from fibernb.core.messages import Cancel, DefineFunction, PutObjects, Release, Remember, Scale, Submit, SubmitPinned
+from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
+from fibernb.core.messages import (
+    Cancel,
+    DefineFunction,
+    Interrupt,
+    PutObjects,
+    Release,
+    Remember,
+    Scale,
+    Submit,
+    SubmitPinned,
+)
 from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
-from tests.core.bench import ANNA, BERT, F, Bench, task
+from tests.core.bench import ANNA, BERT, Bench, F, task
 from tests.core.invariants import board_of, sizes
 
 GPU = TaskOptions(resources=Resources(milli_gpus=1000))
@@ -241,3 +252,43 @@ def test_the_namespace_needs_known_functions_and_arguments() -> None:
     board = board_of(bench.scheduler)
     assert [entry.message.args for entry in board.replay.entries] == [[b"2"]]
     assert bench.told(ANNA, object) == []
+
+
+def restarted(bench: Bench, *holds: int, redelivers: int = 0) -> None:
+    """A hub that was started again; its one engine holds these calls."""
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    ids = [task(number) for number in holds]
+    bench.handle(
+        EngineAttached(engine=1, rank=0, pid=1, received=len(ids), holds=ids, running=True, redelivers=redelivers)
+    )
+
+
+def test_after_a_restart_calls_find_their_results() -> None:
+    bench = Bench(seats=0)
+    restarted(bench, redelivers=1)
+    bench.done(1, task(1))
+    bench.submit(1, 2)
+    assert bench.results() == {task(1): (Outcome.OK, b"value")}
+    assert bench.calls() == {1: [task(2)]}
+
+
+def test_after_a_restart_children_keep_their_parents() -> None:
+    bench = Bench(seats=0)
+    restarted(bench, redelivers=1)
+    bench.done(1, task(1))
+    bench.submit(1, 2, 3, parent=task(9))
+    bench.say(Cancel(tasks=[task(9)]))
+    assert set(bench.results()) == {task(3)}
+    assert bench.sent(Interrupt) == [(1, Interrupt(task=task(2)))]
+
+
+def test_after_a_restart_calls_find_their_engines() -> None:
+    bench = Bench(seats=0)
+    restarted(bench, 1, 2, 3)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.pin(3, [0], deps=[task(1)])
+    assert bench.calls() == {}
+    tasks = board_of(bench.scheduler).tasks
+    assert [tasks[task(number)].group.client.id for number in (1, 2, 3)] == [ANNA] * 3
+    assert tasks[task(3)].rank == 0

@@ -402,5 +402,3 @@ def record(function: Callable[[int], int]) -> Callable[[int], int]:
 
 def run_recorded(x: int) -> int:
     return functions["now"](x)
-
-

@@ -81,7 +81,7 @@ def test_a_task_is_stopped_before_it_begins_or_interrupted_while_it_runs() -> No
     assert ledger.begin(2, 12) is Verdict.RUN
 
 
-def test_stopped_tasks_are_forgotten_in_the_end(monkeypatch: object) -> None:
+def test_stopped_tasks_are_forgotten_in_the_end() -> None:
     ledger = Ledger()
     for task in range(1, ledger_module.MAX_STOPPED + 2):
         ledger.stop(task)

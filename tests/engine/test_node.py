@@ -97,6 +97,19 @@ def test_deaths_are_reported_with_code_output_and_evidence(node: NodeProcess) ->
     assert "crash" in exits[3].last_output
 
 
+def fork_and_go_on() -> int:
+    return os.fork()
+
+
+def test_a_process_that_a_task_forks_does_not_act_as_the_engine(node: NodeProcess) -> None:
+    node.hub.fork([0])
+    child = node.hub.call(0, fork_and_go_on)
+    assert child > 0
+    wait_for(lambda: not is_alive(child))
+    assert len(node.hub.results) == 1
+    assert node.hub.call(0, len, "ab") == 2
+
+
 def test_a_seat_can_be_filled_again(node: NodeProcess) -> None:
     node.hub.fork([0])
     node.hub.send(0, die_by, (signal.SIGKILL,))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from fibernb.engine import streams
 from fibernb.engine.reporter import Reporter
 from fibernb.engine.streams import LogFile, NativeOutput, TaskStream
 
 
 @pytest.fixture
 def reporter() -> Reporter:
-    made = Reporter(lambda: 1, lambda _: None)
-    made.pid = os.getpid()
-    return made
+    return Reporter(lambda: 1, lambda _: None)
 
 
 def test_lines_are_in_the_log_as_soon_as_they_are_whole(tmp_path: Path, reporter: Reporter) -> None:
@@ -68,3 +66,31 @@ def test_native_output_is_read_from_where_it_was_opened(tmp_path: Path) -> None:
     assert native.read() == "ün\N{REPLACEMENT CHARACTER}"
     native.open(str(tmp_path / "missing"))
     assert native.read() == ""
+
+
+def test_a_log_is_rotated_before_it_fills_the_disk(
+    tmp_path: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MAX_LOG_BYTES", 20)
+    path = tmp_path / "log"
+    log = LogFile()
+    log.open(str(path))
+    stream = TaskStream("stdout", 1, reporter, log)
+    for number in range(7):
+        print("line", number, file=stream)
+    assert (tmp_path / "log.1").read_text() == "line 3\nline 4\nline 5\n"
+    assert path.read_text() == "line 6\n"
+
+
+def test_a_native_log_is_rotated_under_those_who_write_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_LOG_BYTES", 10)
+    path = tmp_path / "native"
+    native = NativeOutput()
+    with path.open("ab", buffering=0) as file:
+        native.open(str(path))
+        file.write(b"0123456789")
+        assert native.read() == "0123456789"
+        assert (tmp_path / "native.1").read_bytes() == b"0123456789"
+        file.write(b"abc")
+        assert native.read() == "abc"
+        assert path.read_bytes() == b"abc"

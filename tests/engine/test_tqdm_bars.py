@@ -5,10 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("tqdm")
-
 PRELUDE = """
 from fibernb import progress as function
 from fibernb.progress import LiveBar, progress, report_bars_to

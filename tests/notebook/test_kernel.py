@@ -228,14 +228,14 @@ def test_unload(kernel: Kernel) -> None:
 
 
 def test_restart_and_attach(tmp_path: Path) -> None:
-    with running_kernel(tmp_path, FIBERNB_PROGRESS="0", FIBERNB_LEASE_S="20") as kernel:
+    with running_kernel(tmp_path, FIBERNB_PROGRESS="0", FIBERNB_LEASE_S="10") as kernel:
         kernel.run("%fiber scale 2\nfrom_notebook = 5")
         kernel.run("%%parallel\nmade_there = rank + from_notebook")
         kernel.restart()
         kernel.run("%load_ext fibernb")
         assert "2 engines ready" in kernel.run("%fiber attach").stream()
         assert kernel.run("%%parallel\nmade_there, from_notebook").result == "[0] (5, 5)\n[1] (6, 5)"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 20
     while cluster_directories(tmp_path) and time.monotonic() < end:
         time.sleep(0.05)
     assert cluster_directories(tmp_path) == []

@@ -11,8 +11,8 @@ NOBODY = 2**22 + 1  # above every process number
 def status(hub: int, engines: list[int]) -> Status:
     seats = [SeatStatus(rank=rank, engine=rank, state="idle", pid=pid) for rank, pid in enumerate(engines)]
     return Status(
-        request=1, seats=1, ready=1, busy=0, starting=0, waiting=0, queued=0, running=0, finished=0, failed=0, refused=0,
-        engines=seats, clients=1, pending=[], pid=hub,
+        request=1, seats=1, ready=1, busy=0, starting=0, waiting=0, queued=0, running=0, finished=0, failed=0,
+        refused=0, engines=seats, clients=1, pending=[], pid=hub,
     )  # fmt: skip
 
 

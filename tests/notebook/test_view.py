@@ -61,6 +61,7 @@ def test_show_again(published: list[dict[str, Any]]) -> None:
     view = WidgetView(lambda: None)
     view.show(snapshot("running"))
     view.show_again()
+    view.make_room()
     assert published[0] == published[1]
     view.close(snapshot("done"))
 
@@ -103,5 +104,6 @@ def test_which_view(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) ->
 def test_no_view() -> None:
     view = NoView()
     view.show(snapshot("running"))
+    view.make_room()
     view.show_again()
     view.close(snapshot("done"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fibernb.model import Outcome
-from tests.core.invariants import sizes
+from tests.core.invariants import check, sizes
 from tests.sim.world import Plan, SimClient, World
 
 TROUBLE = {
@@ -60,7 +60,7 @@ def schedule(world: World, client: SimClient) -> None:
     """Let a client submit its share of the tasks over the time of trouble."""
     left = world.plan.tasks // world.plan.clients
     while left:
-        count = min(left, world.random.choice([1, 1, 5, 40]))
+        count = min(left, world.random.choice([1, 1, 5, 40, world.plan.tasks // 200]))
         world.after(world.random.uniform(0.0, world.plan.duration_s), lambda count=count: client.submit(count))  # type: ignore[misc]
         left -= count
 
@@ -85,3 +85,27 @@ def test_every_call_gets_one_answer(name: str, seed: int) -> None:
     for client in world.clients:
         for id_, result in client.answers.items():
             assert result.outcome is not Outcome.OK or result.value == b"value of %d" % id_
+
+
+LARGE = Plan(
+    seats=1000,
+    tasks=100_000,
+    clients=4,
+    duration_s=10.0,
+    engine_deaths=20.0,
+    client_breaks=0.3,
+    engine_breaks=2.0,
+    hub_deaths=0.1,
+    cancels=20.0,
+    run_s=(0.001, 0.02, 0.3),
+    chains=False,
+    check=False,
+)
+
+
+def test_a_thousand_engines_and_a_hundred_thousand_calls() -> None:
+    world = set_up(2026, LARGE)
+    finish(world)
+    assert sum(len(client.answers) for client in world.clients) == LARGE.tasks
+    assert world.hub is not None
+    check(world.hub.scheduler)

@@ -13,6 +13,17 @@ from fibernb.transport import Arrival, Link, Listener, dial, listen
 
 PATIENCE_S = 10.0
 
+# Listens at the address of its first argument, says where, and sends everything back.
+LISTENER_PROGRAM = """
+import sys
+from fibernb.transport import listen
+listener = listen(sys.argv[1])
+print(listener.address, flush=True)
+while True:
+    for peer, message in listener.poll(None):
+        listener.send(peer, message)
+"""
+
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
@@ -71,3 +82,8 @@ def meet(place: Place, listener: Listener) -> tuple[Link, int]:
     arrivals = collect(listener, 1)
     assert [arrival.message for arrival in arrivals] == [b"hello"]
     return link, arrivals[0].peer
+
+
+def send_all(link: Link, messages: list[bytes]) -> None:
+    for message in messages:
+        link.send(message)

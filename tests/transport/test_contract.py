@@ -15,7 +15,7 @@ import pytest
 
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.transport import Arrival, Link, dial, unix_listener
-from tests.transport.conftest import PATIENCE_S, Place, collect, collect_messages, meet
+from tests.transport.conftest import LISTENER_PROGRAM, PATIENCE_S, Place, collect, collect_messages, meet, send_all
 
 ADDRESSES = {
     "unix": "unix:{}/s",
@@ -24,6 +24,9 @@ ADDRESSES = {
     "zmq+ipc": "zmq+ipc:{}/s",
     "zmq+tcp": "zmq+tcp:127.0.0.1:*",
 }
+
+
+BETWEEN_PROCESSES = [name for name in ADDRESSES if name != "memory"]
 
 
 @pytest.fixture(params=list(ADDRESSES))
@@ -39,11 +42,6 @@ def place(request: pytest.FixtureRequest, directory: Path, monkeypatch: pytest.M
 def pattern(size: int) -> bytes:
     """Bytes that show when a part of them is lost or moved."""
     return (bytes(range(251)) * (size // 251 + 1))[:size]
-
-
-def send_all(link: Link, messages: list[bytes]) -> None:
-    for message in messages:
-        link.send(message)
 
 
 # ---- messages -------------------------------------------------------------------------------------------
@@ -324,9 +322,8 @@ time.sleep(60)
 """
 
 
+@pytest.mark.parametrize("place", BETWEEN_PROCESSES, indirect=True)
 def test_a_killed_peer_is_noticed(place: Place) -> None:
-    if place.address.startswith("memory:"):
-        pytest.skip("has no other processes")
     listener = place.listen()
     with subprocess.Popen([sys.executable, "-c", PEER_PROGRAM, place.address]) as process:
         try:
@@ -339,20 +336,8 @@ def test_a_killed_peer_is_noticed(place: Place) -> None:
         assert time.monotonic() - started < 3
 
 
-LISTENER_PROGRAM = """
-import sys
-from fibernb.transport import listen
-listener = listen(sys.argv[1])
-print(listener.address, flush=True)
-while True:
-    for peer, message in listener.poll(None):
-        listener.send(peer, message)
-"""
-
-
+@pytest.mark.parametrize("place", BETWEEN_PROCESSES, indirect=True)
 def test_a_killed_listener_is_noticed(place: Place, directory: Path) -> None:
-    if place.address.startswith("memory:"):
-        pytest.skip("has no other processes")
     command = [sys.executable, "-c", LISTENER_PROGRAM, place.address]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
