@@ -67,8 +67,20 @@ class Books:
             self._next_id = id_ + 1
             call = Call(id_, args)
             ref = ObjectRef(id_, self._owner, group, call)
+            full = self.outbox.add_call(group, call)
             self.ledger.pending[id_] = ref
-            return ref, self.outbox.add_call(group, call)
+            return ref, full
+
+    def enter_many(self, group: Group, arguments: Sequence[bytes]) -> list[ObjectRef]:
+        """Calls without inputs that travel in one message."""
+        with self.mutex:
+            first, owner = self._next_id, self._owner
+            self._next_id = first + len(arguments)
+            calls = [Call(id_, args) for id_, args in enumerate(arguments, first)]
+            refs = [ObjectRef(call.id, owner, group, call) for call in calls]
+            self.outbox.add_batch(group, calls)
+            self.ledger.pending.update(zip(range(first, self._next_id), refs, strict=True))
+            return refs
 
     def enter_general(self, group: Group, args: bytes, inputs: Sequence[ObjectRef]) -> tuple[list[ObjectRef], bool]:
         """A call that may have inputs and may return several values: a reference for each, the first one's at least."""

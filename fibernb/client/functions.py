@@ -16,6 +16,7 @@ import msgspec
 
 from fibernb import serialize
 from fibernb.client import current, options
+from fibernb.client.ledger import BATCH_BYTES, BATCH_CALLS
 from fibernb.client.refs import Group, ObjectRef
 from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction
@@ -69,12 +70,21 @@ class RemoteFunction:
             raise ConfigError(f"{self._options.name} returns {self._options.num_returns} values: map needs one")
         session = current.session or current.require()
         group = self._group_for(session)
-        dumps_call, submit = serialize.dumps_call, session.submit
-        refs = []
+        dumps_call = serialize.dumps_call
+        refs: list[ObjectRef] = []
+        batch: list[bytes] = []
+        size_bytes = 0
         for args in arguments:
             data, deps = dumps_call(args, {}, ObjectRef)
-            refs.append(submit(group, data) if not deps else self.remote(*args))
-        return refs
+            size_bytes += len(data)
+            if deps or len(batch) >= BATCH_CALLS or size_bytes > BATCH_BYTES:
+                refs += session.submit_many(group, batch)
+                batch, size_bytes = [], len(data)
+            if deps or size_bytes > BATCH_BYTES:
+                refs.append(self.remote(*args))
+            else:
+                batch.append(data)
+        return refs + session.submit_many(group, batch)
 
     def options(self, **given: Any) -> RemoteFunction:
         """The same function with other options.

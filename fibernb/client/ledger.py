@@ -96,6 +96,10 @@ class Outbox:
         self._calls.append(call)
         return len(self._calls) >= BATCH_CALLS or size_bytes > BATCH_BYTES
 
+    def add_batch(self, group: Group, calls: list[Call]) -> None:
+        """Put a whole batch of calls of one group behind everything that waits."""
+        self.add(_submission(group, calls))
+
     def add(self, message: Message) -> None:
         """Put a message behind everything that waits."""
         self._cut()

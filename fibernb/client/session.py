@@ -84,6 +84,13 @@ class Session:
             self._fail_late()
         return ref
 
+    def submit_many(self, group: Group, arguments: Sequence[bytes]) -> list[ObjectRef]:
+        """As `submit` for a batch of calls, which leaves now."""
+        refs = self.books.enter_many(group, arguments) if arguments else []
+        self.line.flush()
+        self._fail_late()
+        return refs
+
     def submit_general(self, group: Group, args: bytes, inputs: Sequence[ObjectRef]) -> list[ObjectRef]:
         """Submit a call that refers to other values, or returns several: a reference for each that it returns."""
         _check_size(args)

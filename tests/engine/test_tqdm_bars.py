@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PRELUDE = """
 from fibernb import progress as function
 from fibernb.progress import LiveBar, progress, report_bars_to
