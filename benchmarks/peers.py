@@ -41,10 +41,10 @@ class FibernbPeer:
 
     def submit_each(self, function: Function, count: int) -> list[int]:
         remote = fnb.remote(function)
-        return fnb.get([remote.remote(value) for value in range(count)])
+        return list(fnb.get([remote.remote(value) for value in range(count)]))
 
     def call(self, function: Function) -> int:
-        return fnb.get(fnb.remote(function).remote(0))
+        return int(fnb.get(fnb.remote(function).remote(0)))
 
 
 @contextmanager

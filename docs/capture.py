@@ -36,17 +36,24 @@ BROWSER_FLAGS: Final = [
     "--disable-sync",
     "--no-proxy-server",
 ]
+KERNEL_IS_IDLE: Final = (
+    "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'"
+    " && window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+)
 START_TIMEOUT_MS: Final = 60_000
 CELL_TIMEOUT_MS: Final = 60_000
 
 CELLS: Final = (
-    "%load_ext fibernb\n%fiber scale 8",
+    "%load_ext fibernb\n%fiber scale 4",
     '%%parallel --into squares\nprint("ready")\nrank ** 2',
-    "def is_prime(number):\n    return number > 1 and all(number % divisor for divisor in range(2, number))",
     """\
-%%parallel --each start=range(0, 40_000, 500) --into counts
-sum(is_prime(number) for number in range(start, start + 500))""",
-    "sum(counts), squares",
+def is_prime(number):
+    return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))""",
+    """\
+%%parallel --each start=range(0, 1_000_000, 125_000) --into counts
+sum(is_prime(number) for number in range(start, start + 125_000))""",
+    'f"{sum(counts):,} primes"',
+    "%%parallel\n1 / (rank - 2)",
 )
 
 
@@ -57,9 +64,18 @@ def free_port() -> int:
 
 
 def write_notebook(path: Path) -> None:
-    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-    notebook = new_notebook(cells=[new_code_cell(source) for source in CELLS], metadata={"kernelspec": kernel})
-    nbformat.write(notebook, path)
+    metadata = {
+        "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    nbformat.write(new_notebook(cells=[new_code_cell(source) for source in CELLS], metadata=metadata), path)
+
+
+def forgo_news(directory: Path) -> None:
+    """Answer JupyterLab's question about news beforehand."""
+    settings = directory / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
 
 
 def lab_environment(directory: Path) -> dict[str, str]:
@@ -115,11 +131,12 @@ def run_notebook(page: Page, address: str, name: str) -> None:
     page.wait_for_function("() => window.jupyterapp !== undefined", timeout=START_TIMEOUT_MS)
     page.evaluate("() => window.jupyterapp.restored.then(() => true)")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=START_TIMEOUT_MS)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=START_TIMEOUT_MS)
+    page.wait_for_function(KERNEL_IS_IDLE, timeout=START_TIMEOUT_MS)
     execute(page, "application:toggle-left-area")
     execute(page, "notebook:run-all-cells")
-    last = f".jp-CodeCell:nth-of-type({len(CELLS)}) .jp-OutputArea-executeResult"
+    last = f".jp-CodeCell:nth-of-type({len(CELLS)}) .jp-OutputArea-output"
     page.wait_for_selector(last, timeout=CELL_TIMEOUT_MS)
+    page.wait_for_function(KERNEL_IS_IDLE, timeout=CELL_TIMEOUT_MS)
 
 
 def main() -> None:
@@ -130,9 +147,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         write_notebook(directory / "FiberNB.ipynb")
+        forgo_news(directory)
         with running_lab(directory) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=options.browser, args=BROWSER_FLAGS)
-            page = browser.new_page(viewport={"width": 960, "height": 620}, device_scale_factor=2)
+            page = browser.new_page(viewport={"width": 960, "height": 830}, device_scale_factor=2)
             run_notebook(page, address, "FiberNB.ipynb")
             options.picture.parent.mkdir(parents=True, exist_ok=True)
             page.locator(".jp-NotebookPanel-notebook").screenshot(path=options.picture)

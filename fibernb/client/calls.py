@@ -36,8 +36,12 @@ class PinnedCalls:
         arguments: Sequence[tuple[Any, ...]],
         keywords: Mapping[str, Any] | None = None,
         on_said: Callable[[Said], object] | None = None,
+        name: str | None = None,
     ) -> CellHandle:
-        """Start a call on each rank. ``arguments``: one tuple for all ranks, or one for each."""
+        """Start a call on each rank. ``arguments``: one tuple for all ranks, or one for each.
+
+        ``name``: what the call is called in the state of the cluster; None for the name of the function.
+        """
         if not ranks:
             raise ConfigError("no ranks are chosen, or the cluster has no seats: scale it up first")
         packed = [serialize.dumps_call(args, dict(keywords or {}), ObjectRef) for args in arguments]
@@ -46,7 +50,7 @@ class PinnedCalls:
             function,
             ranks,
             [data for data, _ in packed],
-            options=TaskOptions(name=function.name, max_retries=0),
+            options=TaskOptions(name=name or function.name, max_retries=0),
             inputs=inputs,
             on_said=on_said,
         )

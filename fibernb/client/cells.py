@@ -12,7 +12,7 @@ from fibernb.client import failures
 from fibernb.client.refs import ObjectRef, error_of, value_of
 from fibernb.client.session import Session
 from fibernb.core.messages import Said, Status
-from fibernb.errors import CellTimeout, WorkerDied
+from fibernb.errors import GetTimeout, WorkerDied
 from fibernb.model import Outcome, Rank
 
 STATUS_AGE_S: Final = 0.2  # how old the hub's word may be that tells which ranks run
@@ -45,6 +45,7 @@ class CellHandle:
         self._session = session
         self._spoke: set[int] = set()  # tasks that have said something
         self._asked_at = 0.0
+        self._old_status = session.inbox.status  # of the time before there was this
 
     def done(self) -> bool:
         """Whether every rank has finished, one way or the other."""
@@ -64,14 +65,14 @@ class CellHandle:
 
         Parameters
         ----------
-        timeout : seconds, after which the cell is cancelled; None waits for ever.
+        timeout : seconds; None waits for ever.
 
-        Raises what the ranks raised (see `failures.combined`), or `CellTimeout`.
+        Raises what the ranks raised (see `failures.combined`), or `GetTimeout` when some had not finished in time,
+        which go on.
         """
         if not self.wait(timeout):
-            self.cancel()
-            raise CellTimeout(
-                f"the cell had not finished after {timeout:g} s on ranks {self._unfinished()}; it is cancelled"
+            raise GetTimeout(
+                f"the cell had not finished after {timeout:g} s on ranks {self.unfinished()}; it goes on there"
             )
         errors = self.errors()
         if errors:
@@ -102,6 +103,20 @@ class CellHandle:
         """What each rank does: ``waiting``, ``running``, ``done``, ``failed`` or ``lost``. Never waits."""
         running = self._running()
         return [self._state(ref, running) for ref in self.refs]
+
+    def unfinished(self) -> str:
+        """The ranks that have not finished, in short."""
+        return failures.shorthand(rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done())
+
+    def waits_for(self) -> list[str]:
+        """What runs on the ranks where this waits, as far as the hub has told. Never asks."""
+        status = self._session.inbox.status
+        if status is None or status is self._old_status or self.done():
+            return []
+        own = {ref.id for ref in self.refs}
+        waiting = {rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done()}
+        others = (seat.function for seat in status.engines if seat.rank in waiting and seat.task not in own)
+        return list(dict.fromkeys(name for name in others if name))
 
     def add_done_callback(self, callback: Callable[[CellHandle], object]) -> None:
         """Call ``callback(handle)`` once every rank has finished."""
@@ -140,9 +155,6 @@ class CellHandle:
         if ref.answer.outcome is Outcome.OK:
             return "done"
         return "lost" if isinstance(error_of(ref.answer), WorkerDied) else "failed"
-
-    def _unfinished(self) -> str:
-        return failures.shorthand(rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done())
 
     def __repr__(self) -> str:
         states = self.states()

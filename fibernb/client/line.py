@@ -187,6 +187,8 @@ class Line:
                 time.sleep(TICK_S)
             self._flush_due()
             self._inbox.call_back()
+        if not self._closing:
+            self._hang_up()
 
     def _serve_turn(self) -> None:
         """Read until somebody else wants to, or callbacks are due."""
@@ -261,9 +263,14 @@ class Line:
         self.end(NotConnected(f"the session with cluster {self._connector.name} has been closed"))
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
-        if self._link is not None:
-            self._link.close()
+        self._hang_up()
         self._inbox.call_back()
+
+    def _hang_up(self) -> None:
+        with self._books.mutex:
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
     def forsake(self) -> None:
         """In a forked child: let go of the parent's link without a word to the hub."""

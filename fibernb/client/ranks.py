@@ -14,6 +14,7 @@ from fibernb.client.session import define
 from fibernb.core.messages import InterruptRanks, RestartSeats, Said
 from fibernb.engine import operations
 from fibernb.engine.context import CellContext
+from fibernb.errors import CellTimeout
 from fibernb.model import Rank
 
 
@@ -83,8 +84,16 @@ class RankView:
     # ---- work --------------------------------------------------------------------------------------------
 
     def run(self, source: str, timeout: float | None = None) -> CellResult:
-        """Run source code as a cell on every rank: the values of its last expression."""
-        return self.run_nowait(source).result(timeout)
+        """Run source code as a cell on every rank: the values of its last expression.
+
+        Raises what the ranks raised, or `CellTimeout` after ``timeout`` seconds, when the cell has been cancelled.
+        """
+        handle = self.run_nowait(source)
+        if not handle.wait(timeout):
+            ranks = handle.unfinished()
+            handle.cancel()
+            raise CellTimeout(f"the cell had not finished after {timeout:g} s on ranks {ranks}; it is cancelled")
+        return handle.result()
 
     def run_nowait(
         self,
@@ -106,7 +115,7 @@ class RankView:
             first_line=first_line,
             pushed=tuple(pushed),
         )
-        handle = self._start(operations.run_cell, ranks, [(source, cell)], on_output)
+        handle = self._start(operations.run_cell, ranks, [(source, cell)], on_output, name=filename)
         imports = imports_of(source)
         if imports:
             handle.add_done_callback(lambda done: self._remember_imports(done, imports))
@@ -134,8 +143,9 @@ class RankView:
         ranks: Sequence[Rank],
         arguments: Sequence[tuple[Any, ...]],
         on_said: Callable[[Said], object] | None = None,
+        name: str | None = None,
     ) -> CellHandle:
-        return self._calls.start(self._calls.operation(operation), ranks, arguments, on_said=on_said)
+        return self._calls.start(self._calls.operation(operation), ranks, arguments, on_said=on_said, name=name)
 
     def _lasting(self, ranks: Sequence[Rank]) -> Sequence[Rank] | None:
         """The ranks to remember something for: None, so seats to come as well, when the view takes in all."""

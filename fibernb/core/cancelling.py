@@ -120,4 +120,5 @@ def kill(board: Board, engine: Engine, reason: str, now: float, *, asked: bool =
         board.move_seat(seat, SeatState.LOST, now)
     board.hungry.pop(engine.id, None)
     board.deep.pop(engine.id, None)
+    board.draining.pop(engine.rank, None)
     board.commands.append(KillEngine(engine=engine.id, reason=reason))

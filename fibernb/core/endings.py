@@ -56,7 +56,7 @@ def _end_one(board: Board, task: Task, result: Result, receipt: Receipt | None) 
     client.put(result, receipt)
     board.outgoing[client.id] = client
     group.live -= 1
-    if group.tied or id_ in board.children or board.objects.entries:
+    if group.tied or id_ in board.children or id_ in board.objects.entries:
         return _settle_ties(board, task, result)
     if not group.live:
         board.drop_group(group)

@@ -13,13 +13,14 @@ from fibernb.core.board import Board
 from fibernb.core.messages import Autoscale, Exit, Scale
 from fibernb.core.nodes import SEAT_MILLI
 from fibernb.core.seating import retire
-from fibernb.core.seats import Seat
+from fibernb.core.seats import Engine, Seat
 from fibernb.core.sending import recall
 from fibernb.core.states import SeatState
 from fibernb.core.tasks import Group
 
 LOOK: Final = ("autoscale", 0)
 SHRINK: Final = ("shrink", 0)
+DISMISS: Final = ("dismiss", 0)
 
 
 def scale(board: Board, message: Scale, now: float) -> None:
@@ -81,12 +82,24 @@ def dismiss_drained(board: Board, now: float) -> None:
         engine = board.engine_of(rank)
         if engine.line:
             recall(board, engine, engine.not_begun())
-        elif not seat.pinned:
+        elif not seat.pinned and not _keeps_results(board, seat, engine, now):
             del board.draining[rank]
             engine.doomed, engine.asked = "its seat is not needed any more", True
             board.move_seat(seat, SeatState.LOST, now)
             board.tell_engine(engine, Exit())
             board.timers.set(("exit", engine.id), now + board.settings.exit_grace_s)
+
+
+def _keeps_results(board: Board, seat: Seat, engine: Engine, now: float) -> bool:
+    """Whether results of an engine are not known to have arrived: if the hub died, no one else would have them.
+
+    That is waited for, but not longer than a lease.
+    """
+    due = seat.since + board.settings.lease_s
+    if not engine.receipts.open or now >= due:
+        return False
+    board.timers.set_default(DISMISS, due)
+    return True
 
 
 # ---- autoscaling ----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class Engine:
 
     __slots__ = (
         "alone",
+        "answered_at",
         "asked",
         "attached",
         "attached_at",
@@ -58,7 +59,8 @@ class Engine:
         self.attached_at = 0.0
         self.line: deque[Task] = deque()
         self.line_s = 0.0  # about how long the line takes
-        self.since = 0.0  # last sign of life of the first in line
+        self.since = 0.0  # last sign that the line goes on
+        self.answered_at = 0.0  # the last Recall
         self.next_position = 0
         self.started = -1  # the engine has told that it began the call at this position
         self.inherited = 0  # positions below come from a hub before this one

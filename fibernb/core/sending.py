@@ -250,11 +250,11 @@ def _take_back(board: Board, now: float) -> None:
             del board.deep[engine.id]
         elif engine.recall_until or not engine.usable:
             continue
-        elif now >= engine.since + patience:
+        elif now >= (due := max(engine.since, engine.answered_at) + patience):
             victims.append((-engine.line_s, engine.id, count))
         elif engine.line_s >= patience:
             victims.append((-engine.line_s, engine.id, -(-count // 2)))
         else:
-            board.timers.set_default(TAKE_BACK, engine.since + patience)
+            board.timers.set_default(TAKE_BACK, due)
     for _, engine_id, count in sorted(victims)[: len(board.idle)]:
         recall(board, board.engines[engine_id], count)

@@ -52,6 +52,7 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
     for function in functions:
         function.measured(done.run_s / len(done.results))
         engine.productive = True
+    engine.since = now
     if not receipt.holders and engine.receipts.advance():
         board.may_forget(engine.id)
     line_advanced(board, engine, length, now)
@@ -115,7 +116,6 @@ def _take_unasked(board: Board, engine: Engine, task: Task, result: Result) -> N
 def line_advanced(board: Board, engine: Engine, length: int, now: float) -> None:
     """Calls have left a line that had ``length`` of them."""
     line = engine.line
-    engine.since = now
     if line:
         if line[0].state is _SENT:
             move_task(line[0], _RUNNING)
@@ -148,7 +148,9 @@ def take_recalled(board: Board, engine: Engine, message: Recalled, now: float) -
     if message.position > engine.recall_from:
         engine.started = max(engine.started, min(message.position, engine.recall_until) - 1)
     engine.recall_until = 0
-    engine.since = now
+    engine.answered_at = now
+    if board.seats[engine.rank].pinned:
+        board.awake[engine.rank] = None
     length = len(engine.line)
     back = [task for task in engine.line if message.position <= task.position < message.until]
     if not back:

@@ -10,11 +10,11 @@ from typing import Final
 
 import IPython
 
-from fibernb import serialize
+import fibernb
 
 MAX_CHARACTERS: Final = 200_000
 
-_OURS: Final = tuple(str(Path(module).parent) for module in (__file__, serialize.__file__, IPython.__file__))
+_OURS: Final = tuple(str(Path(module).parent) for module in (fibernb.__file__, IPython.__file__))
 _LOOP: Final = str(Path(asyncio.__file__).parent)
 
 

@@ -26,7 +26,7 @@ class Body:
 
 def body_of(shell: InteractiveShell, source: str, first_line: int) -> Body:
     """Look at a body. Raises SyntaxError, with the line of the notebook's cell, if it is not Python."""
-    filename = f"In[{shell.execution_count}]"
+    filename = f"In[{_number_of_cell(shell)}]"
     transformed = shell.transform_cell(source)
     ast.parse("\n" * (first_line - 1) + transformed, filename)
     return Body(
@@ -41,3 +41,10 @@ def body_of(shell: InteractiveShell, source: str, first_line: int) -> Body:
 def names_of_user(shell: InteractiveShell, names: frozenset[str]) -> list[str]:
     """Those of the names that the user has in this notebook."""
     return names_to_push(names, shell.user_ns, shell.user_ns_hidden)
+
+
+def _number_of_cell(shell: InteractiveShell) -> int:
+    """The number of the cell that runs; the shell's own count is that of the next one already, since IPython 9."""
+    running = shell.displayhook.exec_result
+    number = None if running is None else running.execution_count
+    return int(shell.execution_count if number is None else number)

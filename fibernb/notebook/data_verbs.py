@@ -62,7 +62,8 @@ class DataVerbs:
 
     def _cancel(self, _options: argparse.Namespace) -> None:
         count = self._parallel.cancel_background()
-        print(f"{count} background cells cancelled" if count else "no cell runs in the background")
+        cells = "cell" if count == 1 else "cells"
+        print(f"{count} background {cells} cancelled" if count else "no cell runs in the background")
 
     def _interrupt(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.existing()

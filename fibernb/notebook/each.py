@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import linecache
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, Final
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb import serialize
 from fibernb.client.cluster import Cluster
@@ -13,10 +16,28 @@ from fibernb.client.refs import Group, ObjectRef, error_of, value_of
 from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Said
 from fibernb.engine import operations
-from fibernb.errors import CellTimeout, SerializationError, TaskCancelled
+from fibernb.errors import GetTimeout, SerializationError, TaskCancelled
 from fibernb.model import Outcome, TaskOptions
 from fibernb.notebook.body import Body
 from fibernb.notebook.request import Each
+from fibernb.notebook.usage import UsageError
+
+EXPRESSION_FILE: Final = "<--each>"
+"""What tracebacks call the expression of ``--each``."""
+
+
+def items_of(shell: InteractiveShell, each: Each) -> list[Any]:
+    """The items, from the notebook. Raises what their expression raises, UsageError when it gives no items."""
+    linecache.cache[EXPRESSION_FILE] = (len(each.expression), None, [each.expression], EXPRESSION_FILE)
+    code = compile(each.expression, EXPRESSION_FILE, "eval")
+    found = eval(code, shell.user_global_ns, shell.user_ns)
+    try:
+        items = iter(found)
+    except TypeError:
+        raise UsageError(
+            f"%%parallel: --each {each.name}={each.expression} gives {type(found).__name__}, not items to go through"
+        ) from None
+    return list(items)
 
 
 def submit(
@@ -68,14 +89,14 @@ class EachHandle:
 
         Parameters
         ----------
-        timeout : seconds, after which what has not finished is cancelled; None waits for ever.
+        timeout : seconds; None waits for ever.
 
         Raises the exception of the first item that failed, with a note on how many did, unless errors are kept among
-        the values; `CellTimeout` after ``timeout``.
+        the values; `GetTimeout` when some had not finished in time, which go on.
         """
         if not self._session.wait(self.done, timeout):
-            self.cancel()
-            raise CellTimeout(f"the items had not finished after {timeout:g} s and were cancelled")
+            left = sum(not ref.done() for ref in self.refs)
+            raise GetTimeout(f"{left} of {len(self.refs)} items had not finished after {timeout:g} s; they go on")
         errors = {index: _error_of(ref) for index, ref in enumerate(self.refs) if _failed(ref)}
         if errors and not self._keep_errors:
             raise _first_of(errors, len(self.refs))

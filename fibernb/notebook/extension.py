@@ -13,7 +13,8 @@ from fibernb.notebook.cell_tasks import CellTasks
 from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.completion import magic_matcher
 from fibernb.notebook.data_verbs import DataVerbs
-from fibernb.notebook.magics import NAMES, FiberMagics
+from fibernb.notebook.heartbeat import Heartbeat
+from fibernb.notebook.magics import NAMES, FiberMagics, without_body
 from fibernb.notebook.parallel import Parallel
 from fibernb.notebook.printing import Printer
 from fibernb.notebook.supply import Supply
@@ -45,6 +46,7 @@ class Extension:
         self._clusters = clusters
         self._printer = Printer()
         self._tasks = CellTasks(self._printer)
+        self._heartbeat = Heartbeat()
         self._tracebacks = TracebackHook(shell)
         self._restarts = RestartHook(getattr(shell, "kernel", None), clusters.leave_running)
 
@@ -55,8 +57,10 @@ class Extension:
         data = DataVerbs(self._shell, self._clusters, supply, parallel)
         self._shell.register_magics(FiberMagics(self._shell, Verbs(self._shell, self._clusters, data), parallel))
         self._shell.Completer.custom_matchers.append(magic_matcher)
-        self._shell.events.register("pre_run_cell", self._tasks.begin_cell)
-        self._shell.events.register("post_run_cell", self._tasks.end_cell)
+        self._shell.input_transformers_cleanup.append(without_body)
+        for listener in (self._tasks, self._heartbeat):
+            self._shell.events.register("pre_run_cell", listener.begin_cell)
+            self._shell.events.register("post_run_cell", listener.end_cell)
         formatters = self._formatters()
         formatters["text/plain"].for_type(CellResult, _show_as_text)
         formatters["text/html"].for_type(CellResult, _show_as_html)
@@ -70,8 +74,11 @@ class Extension:
         formatters = self._formatters()
         for kind in ("text/plain", "text/html"):
             formatters[kind].pop(CellResult, None)
-        self._shell.events.unregister("pre_run_cell", self._tasks.begin_cell)
-        self._shell.events.unregister("post_run_cell", self._tasks.end_cell)
+        for listener in (self._tasks, self._heartbeat):
+            self._shell.events.unregister("pre_run_cell", listener.begin_cell)
+            self._shell.events.unregister("post_run_cell", listener.end_cell)
+        self._heartbeat.end_cell()
+        self._shell.input_transformers_cleanup.remove(without_body)
         self._shell.Completer.custom_matchers.remove(magic_matcher)
         manager = self._shell.magics_manager
         for kind, names in NAMES.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -16,6 +17,15 @@ from fibernb.notebook.verbs import Verbs
 
 NAMES = {"line": ("fiber", "parallel"), "cell": ("parallel",)}
 """The magics that the class defines, by kind."""
+
+_HELP: Final = re.compile(r"%%parallel(?: .*)? (?:--help|-h) *")
+
+
+def without_body(lines: list[str]) -> list[str]:
+    """An input transformer: ``%%parallel --help`` alone, which IPython refuses to run since it has no body."""
+    if _HELP.fullmatch("".join(lines).strip()):
+        return ["%parallel --help\n"]
+    return lines
 
 
 @magics_class

@@ -71,8 +71,9 @@ class Parallel:
         cluster.adopt()
         start = self._start_on_ranks if request.each is None else functools.partial(self._start_items, request.each)
         work = start(cluster, request, body, config)
-        view = view_for(self._shell, wanted=config.progress, on_cancel=work.cancel)
-        if request.background is not None:
+        background = request.background is not None
+        view = view_for(self._shell, wanted=config.progress, on_cancel=work.cancel, background=background)
+        if background:
             return self._leave_running(request, work, view)
         streams = config.progress and request.output != "none" and work.sources == 1
         try:
@@ -99,7 +100,7 @@ class Parallel:
         return CellWork(start, shipment.check, Heard(len(ranks), config), cluster.session.wait)
 
     def _start_items(self, each: Each, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
-        items = list(eval(each.expression, self._shell.user_global_ns, self._shell.user_ns))
+        items = items_of_cell.items_of(self._shell, each)
         shipment = self._supply.send(cluster, range(cluster.size), body, request)
         heard = Heard(len(items), config)
         refs = items_of_cell.submit(cluster, body, each, items, request.push, heard.take)
@@ -144,7 +145,8 @@ def _start_cell(
 def _chosen(cluster: Cluster, text: str | None) -> list[Rank]:
     size = cluster.size
     if size == 0:
-        raise ConfigError("the cluster has no engines: `%fiber scale 4` gives it some")
+        idle = " (autoscaling lets idle ones go, and tasks bring them back)" if cluster.status().maximum else ""
+        raise ConfigError(f"the cluster has no engines{idle}: `%fiber scale 4` gives it some")
     ranks = list(range(size)) if text is None else sorted(cluster.parse_ranks(text))
     if not ranks:
         raise ConfigError(f"-w {text} chooses none of the ranks 0 to {size - 1}")

@@ -18,7 +18,7 @@ class SeatsView:
 
     def __init__(self, shell: InteractiveShell, seats: int, *, wanted: bool) -> None:
         self._seats = seats
-        self._view = view_for(shell, wanted=wanted, on_cancel=_nothing)
+        self._view = view_for(shell, wanted=wanted, on_cancel=None)  # scaling goes on in the hub whoever waits
         self._began_at = time.monotonic()
         self._shown_at = self._began_at + PATIENCE_S - PERIOD_S
         self._ready = 0
@@ -44,7 +44,3 @@ class SeatsView:
         states = {"done": min(self._ready, self._seats), "left": max(0, self._seats - self._ready)}
         elapsed_s = time.monotonic() - self._began_at
         return Snapshot(states=states, by_rank={}, elapsed_s=elapsed_s, unit="engines", last_lines={})
-
-
-def _nothing() -> None:
-    """Scaling goes on in the hub whoever waits; an interrupt ends the wait."""

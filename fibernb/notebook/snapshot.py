@@ -15,6 +15,7 @@ from fibernb.notebook.grouping import format_ranks
 STATES: Final = ("waiting", "running", "left", "done", "failed", "lost")
 MAX_BARS: Final = 16
 MAX_LINES: Final = 5
+MAX_WAITED_FOR: Final = 3
 MAX_NUMBERED: Final = 64
 
 _SYMBOLS: Final = {"waiting": "·", "running": "▶", "done": "✓", "failed": "✗", "lost": "†"}
@@ -33,7 +34,7 @@ class Snapshot:
     """What is known of a cell while it runs.
 
     ``states`` counts ranks, or whatever ``unit`` says; ``by_rank`` gives each rank's state, where ranks are counted. Of
-    other things that have not ended, it is only known that they are left.
+    other things that have not ended, it is only known that they are left. ``waits_for`` names what runs in the way.
     """
 
     states: Mapping[str, int]
@@ -42,6 +43,7 @@ class Snapshot:
     by_rank: Mapping[Rank, str]
     bars: Sequence[tuple[Rank, Bar]] = ()
     last_lines: Mapping[Rank, str]
+    waits_for: Sequence[str] = ()
 
     @property
     def total(self) -> int:
@@ -55,17 +57,27 @@ class Snapshot:
 
 
 def snapshot_of_ranks(
-    by_rank: Mapping[Rank, str], *, elapsed_s: float, bars: Sequence[tuple[Rank, Bar]], last_lines: Mapping[Rank, str]
+    by_rank: Mapping[Rank, str],
+    *,
+    elapsed_s: float,
+    bars: Sequence[tuple[Rank, Bar]],
+    last_lines: Mapping[Rank, str],
+    waits_for: Sequence[str] = (),
 ) -> Snapshot:
     """The snapshot of a cell that runs on ranks."""
     return Snapshot(
-        states=Counter(by_rank.values()), by_rank=by_rank, elapsed_s=elapsed_s, bars=bars, last_lines=last_lines
+        states=Counter(by_rank.values()),
+        by_rank=by_rank,
+        elapsed_s=elapsed_s,
+        bars=bars,
+        last_lines=last_lines,
+        waits_for=waits_for,
     )
 
 
 def summary(snapshot: Snapshot) -> str:
     """One line of text: ``▶ 3 of 8 ranks, 5 running, 2.1 s``."""
-    counts = [f"{snapshot.states[state]} {state}" for state in STATES if _is_worth_telling(snapshot, state)]
+    counts = [_count(snapshot, state) for state in STATES if _is_worth_telling(snapshot, state)]
     parts = [f"{_symbol(snapshot)} {snapshot.ended} of {snapshot.total} {snapshot.unit}", *counts]
     return ", ".join([*parts, duration(snapshot.elapsed_s)])
 
@@ -135,6 +147,15 @@ def duration(seconds: float) -> str:
 def without_escapes(text: str) -> str:
     """Text without a terminal's colours."""
     return _ESCAPES.sub("", text)
+
+
+def _count(snapshot: Snapshot, state: str) -> str:
+    text = f"{snapshot.states[state]} {state}"
+    if state != "waiting" or not snapshot.waits_for:
+        return text
+    more = len(snapshot.waits_for) - MAX_WAITED_FOR
+    names = ", ".join(snapshot.waits_for[:MAX_WAITED_FOR])
+    return f"{text} for {names}" + (f" and {more} more" if more > 0 else "")
 
 
 def _is_worth_telling(snapshot: Snapshot, state: str) -> bool:

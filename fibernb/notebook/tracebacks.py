@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import linecache
 import re
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import IPython
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.errors import FibernbError, RemoteTraceback
+from fibernb.notebook.each import EXPRESSION_FILE
+from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.usage import UsageError
 
 _RED: Final = "\x1b[0;31m"
 _PLAIN: Final = "\x1b[0m"
 _MAGIC_LINE: Final = "get_ipython().run_"
-_CELL_FILE: Final = re.compile(r'File "(In\[\d*\])"')
+_FILE: Final = re.compile(r'^(\s*)File "([^"\n]+)"', re.MULTILINE)
+_REMOTE_CELL: Final = re.compile(r"In\[\d*\]")
+
+NameOfFile: TypeAlias = Callable[[str], str]
+"""``File "x.py"``, or ``Cell In[3]`` for the file that IPython makes of a cell."""
 
 
 class TracebackHook:
@@ -45,44 +52,62 @@ class TracebackHook:
         except ValueError:  # there is no exception; the shell says so
             kind, error, trace = None, None, None
         lines = None if error is None else render(error, trace, self._name_of_file)
-        if lines is None:
+        if error is None or lines is None:
+            if error is not None and any(_file_of(entry) == EXPRESSION_FILE for entry in _entries(trace)):
+                exc_tuple = kind, error, _users_part(error, trace)
             self._original(exc_tuple, *args, **options)
-        else:
-            self._shell._showtraceback(kind, error, lines)
+            return
+        error.__traceback__ = _users_part(error, trace)  # IPython formats it again: 0.3 s with our frames
+        if isinstance(error, asyncio.CancelledError):  # this is how an interrupt ends an `await`
+            kind, error = KeyboardInterrupt, KeyboardInterrupt()
+        if self._shell.colors.lower() == "nocolor":
+            lines = [without_escapes(line) for line in lines]
+        self._shell._showtraceback(kind, error, lines)
 
     def _name_of_file(self, filename: str) -> str:
         known = self._shell.compile.format_code_name(filename)
         return " ".join(known) if known else f'File "{filename}"'
 
 
-def render(error: BaseException, trace: TracebackType | None, name_of_file: Callable[[str], str]) -> list[str] | None:
+def render(error: BaseException, trace: TracebackType | None, name_of_file: NameOfFile) -> list[str] | None:
     """The lines to show for an error; None for one that is none of our business."""
     if isinstance(error, UsageError):
         return [f"{_RED}UsageError{_PLAIN}: {error}"]
     if isinstance(error, SyntaxError) and _passed_through_us(error, trace) and not _is_remote(error):
-        return ["".join(traceback.format_exception_only(error)).rstrip()]
+        return [_with_cells("".join(traceback.format_exception_only(error)).rstrip(), name_of_file)]
     if not (isinstance(error, FibernbError) or _is_remote(error) or _passed_through_us(error, trace)):
         return None
-    frames = list(_user_frames(trace))
+    frames = traceback.extract_tb(_users_part(error, trace))
     local = "".join(_frame_text(frame, name_of_file) for frame in frames)
     lines = [f"Traceback (most recent call last):\n{local}".rstrip()] if local else []
-    return [*lines, *_account(error)]
+    return [*lines, *_account(error, name_of_file)]
 
 
-def _account(error: BaseException) -> Iterator[str]:
+def _account(error: BaseException, name_of_file: NameOfFile) -> Iterator[str]:
     if isinstance(error, BaseExceptionGroup):
         yield f"{_RED}{type(error).__name__}{_PLAIN}: {error}"
         for member in error.exceptions:
-            yield from _account(member)
+            yield ""
+            yield from _account(member, name_of_file)
         return
     remote = error.__cause__
     notes = [str(note) for note in getattr(error, "__notes__", ())]
-    headline = f"{_RED}{type(error).__name__}{_PLAIN}" + "".join(f" ({note})" for note in notes)
-    if isinstance(remote, RemoteTraceback):
-        text = _CELL_FILE.sub(r"Cell \1", remote.text)
-        yield f"{headline}\n{text.rstrip()}"
+    name = "KeyboardInterrupt" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+    headline = f"{_RED}{name}{_PLAIN}" + "".join(f" ({note})" for note in notes)
+    if isinstance(remote, RemoteTraceback) and "\n" in remote.text.rstrip():
+        yield f"{headline}\n{_with_cells(remote.text.rstrip(), name_of_file)}"
     else:
         yield f"{headline}: {error}" if str(error) else headline
+
+
+def _with_cells(text: str, name_of_file: NameOfFile) -> str:
+    """A traceback in which functions and lines of cells are said to be of cells, as IPython does."""
+
+    def name(found: re.Match[str]) -> str:
+        indent, filename = found.groups()
+        return f"{indent}Cell {filename}" if _REMOTE_CELL.fullmatch(filename) else indent + name_of_file(filename)
+
+    return _FILE.sub(name, text)
 
 
 def _is_remote(error: BaseException) -> bool:
@@ -93,19 +118,41 @@ def _is_remote(error: BaseException) -> bool:
 
 def _passed_through_us(error: BaseException, trace: TracebackType | None) -> bool:
     """Whether it is an interrupt that ended one of our waits, or a body that is not Python."""
-    return isinstance(error, KeyboardInterrupt | SyntaxError) and any(
-        frame.filename.startswith(_OURS) for frame in traceback.extract_tb(trace)
+    return isinstance(error, KeyboardInterrupt | asyncio.CancelledError | SyntaxError) and any(
+        _file_of(entry).startswith(_OURS) for entry in _entries(trace)
     )
 
 
-def _user_frames(trace: TracebackType | None) -> Iterator[traceback.FrameSummary]:
-    for frame in traceback.extract_tb(trace):
-        internal = frame.filename.startswith((_OURS, _IPYTHON))
-        if not internal and not (frame.line or "").startswith(_MAGIC_LINE):
-            yield frame
+def _users_part(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
+    """The trace without frames of ours and of IPython; an interrupt hits what we call, which is left out as well."""
+    kept = []
+    for entry in _entries(trace):
+        ours = _file_of(entry).startswith(_OURS)
+        if ours and isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
+            break
+        if not ours and not _file_of(entry).startswith(_IPYTHON) and not _is_magic_line(entry):
+            kept.append(entry)
+    part: TracebackType | None = None
+    for entry in reversed(kept):
+        part = TracebackType(part, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return part
 
 
-def _frame_text(frame: traceback.FrameSummary, name_of_file: Callable[[str], str]) -> str:
+def _entries(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _file_of(entry: TracebackType) -> str:
+    return entry.tb_frame.f_code.co_filename
+
+
+def _is_magic_line(entry: TracebackType) -> bool:
+    return linecache.getline(_file_of(entry), entry.tb_lineno).strip().startswith(_MAGIC_LINE)
+
+
+def _frame_text(frame: traceback.FrameSummary, name_of_file: NameOfFile) -> str:
     line = linecache.getline(frame.filename, frame.lineno or 0).strip()
     where = "" if frame.name == "<module>" else f", in {frame.name}"
     return f"  {name_of_file(frame.filename)}, line {frame.lineno}{where}\n" + (f"    {line}\n" if line else "")

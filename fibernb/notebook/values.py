@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from IPython.lib.pretty import pretty
@@ -22,11 +22,10 @@ MAX_GROUPS: Final = 64
 
 
 class Shown(NamedTuple):
-    """A value and the ranks that gave it, as far as can be seen."""
+    """How a value looks, and the ranks whose values look like that."""
 
     ranks: tuple[Rank, ...]
     text: str
-    value: Any
 
 
 def describe(value: object) -> str:
@@ -40,17 +39,17 @@ def describe(value: object) -> str:
     return f"{text[:MAX_CHARACTERS]} … {len(text) - MAX_CHARACTERS:,} characters more"
 
 
-def grouped(values: Sequence[object], ranks: Sequence[Rank]) -> list[Shown]:
-    """Values with equal text together, the one with the lowest rank first."""
-    groups: dict[str, tuple[list[Rank], object]] = {}
-    for rank, value in zip(ranks, values, strict=True):
-        groups.setdefault(describe(value), ([], value))[0].append(rank)
-    return [Shown(tuple(members), text, value) for text, (members, value) in groups.items()]
+def grouped(texts: Iterable[str], ranks: Sequence[Rank]) -> list[Shown]:
+    """Equal texts together, the one with the lowest rank first."""
+    groups: dict[str, list[Rank]] = {}
+    for rank, text in zip(ranks, texts, strict=True):
+        groups.setdefault(text, []).append(rank)
+    return [Shown(tuple(members), text) for text, members in groups.items()]
 
 
 def as_text(values: Sequence[object], ranks: Sequence[Rank]) -> str:
     """One line (or one indented paragraph) for each group: ``[0-3] 42``."""
-    shown = grouped(values, ranks)
+    shown = grouped(map(describe, values), ranks)
     head, tail = shown[: MAX_GROUPS // 2], shown[len(shown) - MAX_GROUPS // 2 :]
     if len(shown) <= MAX_GROUPS:
         return "\n".join(_paragraph(group) for group in shown)
@@ -60,9 +59,11 @@ def as_text(values: Sequence[object], ranks: Sequence[Rank]) -> str:
 
 def as_html(values: Sequence[object], ranks: Sequence[Rank]) -> str | None:
     """A section for each group, if at least one value has HTML of its own."""
-    if not any(_html_of(value) for value in values):
+    pages = [_html_of(value) for value in values]
+    if not any(pages):
         return None
-    return "\n".join(_section(group) for group in grouped(values, ranks)[:MAX_GROUPS])
+    texts = (page or _preformatted(describe(value)) for page, value in zip(pages, values, strict=True))
+    return "\n".join(_section(group) for group in grouped(texts, ranks)[:MAX_GROUPS])
 
 
 def _elements(shape: tuple[Any, ...]) -> int:
@@ -94,8 +95,7 @@ def _html_of(value: object) -> str | None:
 
 
 def _section(shown: Shown) -> str:
-    content = _html_of(shown.value) or _preformatted(shown.text)
-    return f"<section><strong>[{format_ranks(shown.ranks)}]</strong>{content}</section>"
+    return f"<section><strong>[{format_ranks(shown.ranks)}]</strong>{shown.text}</section>"
 
 
 def _preformatted(text: str) -> str:

@@ -65,7 +65,9 @@ class Verbs:
 
     def _status(self, _options: argparse.Namespace) -> Page:
         if not self._clusters.in_use():
-            return Page("no cluster yet: the first %%parallel starts one, and so does %fiber scale N")
+            names = ", ".join(connection.name for connection in self._clusters.running())
+            found = f"\nrunning: {names} (%fiber attach uses one of them)" if names else ""
+            return Page(f"no cluster yet: the first %%parallel starts one, and so does %fiber scale N{found}")
         cluster = self._clusters.current()
         status = cluster.status()
         about = About(name=cluster.name, backend="local", memory_bytes=memory_of(status))

@@ -83,9 +83,9 @@ class TerminalView:
 
 
 class WidgetView:
-    """One HTML widget with a button to cancel, replaced at the end by what is static."""
+    """One HTML widget, with a button where something can be cancelled; replaced at the end by what is static."""
 
-    def __init__(self, on_cancel: Callable[[], None]) -> None:
+    def __init__(self, on_cancel: Callable[[], None] | None) -> None:
         self._on_cancel = on_cancel
         self._display_id = f"fibernb-{uuid.uuid4().hex}"
         self._page: Any = None
@@ -115,16 +115,23 @@ class WidgetView:
 
     def _open(self, page: str) -> None:
         self._page = ipywidgets.HTML(page)
-        button = ipywidgets.Button(description="Cancel", tooltip="Stop this cell on all of its ranks", icon="stop")
-        button.on_click(lambda _: self._on_cancel())
-        self._box = ipywidgets.VBox([self._page, button])
+        buttons = [] if self._on_cancel is None else [_cancel_button(self._on_cancel)]
+        self._box = ipywidgets.VBox([self._page, *buttons])
         self.show_again()
 
 
-def view_for(shell: InteractiveShell, *, wanted: bool, on_cancel: Callable[[], None]) -> LiveView:
-    """The view that suits the front end."""
+def _cancel_button(on_cancel: Callable[[], None]) -> Any:
+    button = ipywidgets.Button(description="Cancel", tooltip="Stop this cell on all of its ranks", icon="stop")
+    button.on_click(lambda _: on_cancel())
+    return button
+
+
+def view_for(
+    shell: InteractiveShell, *, wanted: bool, on_cancel: Callable[[], None] | None, background: bool = False
+) -> LiveView:
+    """The view that suits the front end; in a terminal, none that would write where the user types meanwhile."""
     if not wanted:
         return NoView()
     if hasattr(shell, "kernel"):
         return WidgetView(on_cancel) if ipywidgets is not None else NoView()
-    return TerminalView(sys.stderr) if sys.stderr.isatty() else NoView()
+    return TerminalView(sys.stderr) if sys.stderr.isatty() and not background else NoView()

@@ -136,6 +136,7 @@ class CellWork:
             elapsed_s=time.monotonic() - self._began_at,
             bars=self.heard.bars(),
             last_lines=self.heard.last_lines(),
+            waits_for=self.handle.waits_for(),
         )
 
     def outcome(self) -> CellResult:

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import traceback
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 import fibernb as fnb
 from fibernb.client.session import Session
 from fibernb.errors import NotConnected
-from tests.client.fake_hub import FakeHub
+from tests.client.fake_hub import FakeConnector, FakeHub
 
 
 def in_child(work: Callable[[], str]) -> str:
@@ -53,6 +54,20 @@ def test_a_forked_child_is_told_that_references_are_its_parents(session: Session
     assert in_child(use).split("\n") == ["5", "True", told, told, told, told]
     hub.release_held()
     assert fnb.get(pending) == 1, "the parent goes on"
+
+
+def test_a_fork_touches_no_descriptor_of_others(hub: FakeHub, connector: FakeConnector) -> None:
+    old = Session(connector)
+    descriptor = old.line._turns._watched
+    old.close()
+    with tempfile.TemporaryFile() as file:
+        number = os.fstat(file.fileno()).st_ino
+        copied = file.fileno() != descriptor
+        if copied:
+            os.dup2(file.fileno(), descriptor)  # the number is somebody else's now
+        assert in_child(lambda: str(os.fstat(descriptor).st_ino)) == str(number)
+        if copied:
+            os.close(descriptor)
 
 
 @pytest.mark.parametrize("module", ["asyncio", "IPython", "numpy", "zmq", "msgspec", "threading", "fibernb.client"])

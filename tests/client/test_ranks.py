@@ -15,7 +15,7 @@ from fibernb.client.namespaces import join, parts
 from fibernb.client.selection import parse_ranks, select
 from fibernb.client.session import Session
 from fibernb.core import messages as m
-from fibernb.errors import CellTimeout, ClusterError, ConfigError, RemoteTraceback, ScaleTimeout, WorkerDied
+from fibernb.errors import CellTimeout, ClusterError, ConfigError, GetTimeout, RemoteTraceback, ScaleTimeout, WorkerDied
 from fibernb.model import Result
 from tests.client.fake_hub import FakeConnector, FakeHub
 from tests.client.test_session import wait_until
@@ -139,8 +139,11 @@ def test_cells(cluster: Cluster, hub: FakeHub) -> None:
     assert handle.states() == ["waiting", "waiting"]
     assert not handle.done()
     assert "waiting" in repr(handle)
-    with pytest.raises(CellTimeout, match="ranks 0-1"):
+    with pytest.raises(GetTimeout, match="ranks 0-1"):
         handle.result(0.01)
+    assert not hub.of(m.Cancel), "it goes on"
+    with pytest.raises(CellTimeout, match="ranks 0-1"):
+        cluster.ranks[:].run("1", timeout=0.01)
     wait_until(lambda: hub.of(m.Cancel))
 
 

@@ -215,6 +215,18 @@ def test_what_nobody_waits_for_is_abandoned() -> None:
     assert bench.kills() == [1], "a gravestone that does not answer"
 
 
+def test_an_engine_that_drains_can_be_killed() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.say(Scale(seats=0))
+    cancel(bench, 1)
+    cancel(bench, 1)
+    assert bench.kills() == [1]
+    bench.done(1, task(1), outcome=Outcome.CANCELLED)
+    bench.exit(1)
+    assert board_of(bench.scheduler).seats == {}
+
+
 def test_an_engine_that_was_told_to_exit_can_still_be_killed() -> None:
     bench = Bench(seats=1)
     bench.say(Scale(seats=0))

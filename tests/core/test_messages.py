@@ -14,11 +14,9 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_messages_are_frozen_tagged_and_by_keyword(kind: type[Message]) -> None:
+def test_messages_are_frozen_and_tagged(kind: type[Message]) -> None:
     config = kind.__struct_config__
     assert (config.frozen, config.array_like, config.tag) == (True, True, kind.__name__)
-    with pytest.raises(TypeError):
-        kind(1)
 
 
 def test_every_message_belongs_to_someone() -> None:

@@ -36,6 +36,8 @@ def test_the_highest_ranks_leave_and_idle_ones_at_once() -> None:
     bench.exit(2, 0)
     bench.done(3, task(1))
     assert bench.results() == {task(1): (Outcome.OK, b"value")}
+    assert exits(bench) == [], "it keeps the result until that has arrived"
+    bench.acknowledge(1)
     assert exits(bench) == [3]
     bench.exit(3, 0)
     assert states(bench) == {0: SeatState.IDLE}
@@ -50,8 +52,20 @@ def test_a_draining_seat_gives_back_what_it_has_not_begun() -> None:
     assert bench.sent(Recall) == [(1, Recall(position=2, until=4))]
     bench.recalled(1, 2, 4)
     bench.done(1, task(1))
+    bench.acknowledge(9)
     assert exits(bench) == [1]
     assert bench.status().queued == 2
+
+
+def test_an_engine_does_not_wait_for_ever_for_its_results_to_arrive() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.say(Scale(seats=0))
+    bench.done(1, task(1))
+    bench.wait(59.0)
+    assert exits(bench) == []
+    bench.wait(1.0)
+    assert exits(bench) == [1]
 
 
 def test_a_draining_seat_runs_what_is_pinned_to_it() -> None:
@@ -62,6 +76,7 @@ def test_a_draining_seat_runs_what_is_pinned_to_it() -> None:
     bench.done(1, task(1))
     assert bench.calls() == {1: [task(2)]}
     bench.done(1, task(2))
+    bench.acknowledge(9)
     assert exits(bench) == [1]
 
 
@@ -186,6 +201,7 @@ def test_idle_seats_go_from_the_highest_rank() -> None:
     bench.done(4, task(4))
     bench.wait(5.0)
     bench.done(2, task(2))
+    bench.acknowledge(2)
     bench.wait(5.0)
     assert exits(bench) == [4]
     bench.exit(4, 0)
@@ -193,6 +209,7 @@ def test_idle_seats_go_from_the_highest_rank() -> None:
     assert exits(bench) == [], "rank 2 is busy"
     bench.done(3, task(3))
     bench.done(1, task(1))
+    bench.acknowledge(4)
     bench.wait(10.0)
     assert exits(bench) == [3, 2]
     bench.wait(60.0)

@@ -27,13 +27,12 @@ def test_signs_of_life_tell_more() -> None:
 
 
 def test_an_engine_is_usable_from_attaching_until_it_is_told_to_end() -> None:
-    made = engine()
-    assert not made.usable
-    made.attached = True
-    assert made.usable
-    ended = engine()
-    ended.attached, ended.doomed = True, "for a reason"
-    assert not ended.usable
+    found = []
+    for attached, doomed in ((False, ""), (True, ""), (True, "for a reason")):
+        made = engine()
+        made.attached, made.doomed = attached, doomed
+        found.append(made.usable)
+    assert found == [False, True, False]
 
 
 def test_idle_seats_come_lowest_first() -> None:

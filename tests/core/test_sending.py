@@ -146,6 +146,15 @@ def test_a_pinned_task_has_unstarted_calls_taken_back() -> None:
     assert bench.calls()[1][:2] == [task(1), task(2)]
 
 
+def test_a_pinned_task_asks_again_when_an_earlier_recall_has_been_answered() -> None:
+    bench = Bench(seats=2)
+    loaded(bench, 10)
+    bench.pin(100, [0])
+    assert bench.sent(Recall) == []
+    bench.recalled(1, 6, 11)
+    assert bench.sent(Recall) == [(1, Recall(position=2, until=11))]
+
+
 def test_a_pinned_task_waits_for_a_call_that_cannot_be_taken_back() -> None:
     bench = Bench(seats=1)
     bench.submit(1)

@@ -11,7 +11,15 @@ import pytest
 
 from fibernb.client.cluster import Cluster
 from fibernb.core.messages import Output, Said
-from fibernb.errors import CellTimeout, ClusterError, RemoteTraceback, ScaleTimeout, TaskCancelled, WorkerDied
+from fibernb.errors import (
+    CellTimeout,
+    ClusterError,
+    GetTimeout,
+    RemoteTraceback,
+    ScaleTimeout,
+    TaskCancelled,
+    WorkerDied,
+)
 from tests.integration.conftest import wait_until
 
 
@@ -80,15 +88,20 @@ def test_time_limits_and_cancel(cluster: Cluster) -> None:
     handle = cluster.run_cell("import time\ntime.sleep(60)")
     wait_until(lambda: handle.states() == ["running", "running"])
     begun = time.monotonic()
-    with pytest.raises(CellTimeout):
+    with pytest.raises(GetTimeout):
         handle.result(0.1)
+    handle.cancel()
     assert handle.wait(30)
     assert time.monotonic() - begun < 10
     assert all(isinstance(error, TaskCancelled) for error in handle.errors().values())
-    handle = cluster.run_cell("time.sleep(60)", [1])
+    handle = cluster.run_cell("time.sleep(60)", [1], filename="In[7]")
     wait_until(lambda: handle.states() == ["running"])
+    later = cluster.run_cell("rank")
+    wait_until(lambda: later.states() == ["done", "waiting"] and later.waits_for() == ["In[7]"])
     cluster.interrupt([1])
     assert handle.wait(30)
+    with pytest.raises(CellTimeout):
+        cluster.ranks[:].run("time.sleep(60)", timeout=0.1)
     assert cluster.ranks[:].run("rank") == [0, 1]
 
 

@@ -61,6 +61,9 @@ class FakeHandle:
         ended = {rank: "failed" if rank in self.errors() else "done" for rank in self.ranks}
         return ["running" if self._pending else ended[rank] for rank in self.ranks]
 
+    def waits_for(self) -> list[str]:
+        return []
+
     def add_done_callback(self, callback: Callable[[FakeHandle], object]) -> None:
         self._callbacks.append(callback)
         if self.done():
@@ -127,6 +130,7 @@ class FakeCluster:
         self.calls: list[tuple[Any, ...]] = []
         self.pending = False  # whether cells go on until they are cancelled
         self.handle: FakeHandle | None = None
+        self.maximum: int | None = None  # of autoscaling
 
     @property
     def size(self) -> int:
@@ -215,7 +219,7 @@ class FakeCluster:
         seats = [SeatStatus(rank=rank, engine=rank + 1, state="idle") for rank in range(self.size)]
         return Status(
             request=1, seats=self.size, ready=self.size, busy=0, starting=0, waiting=0, queued=0, running=0, finished=0,
-            failed=0, refused=0, engines=seats, clients=1, pending=[], node="here",
+            failed=0, refused=0, engines=seats, clients=1, pending=[], node="here", maximum=self.maximum,
         )  # fmt: skip
 
 

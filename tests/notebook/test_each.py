@@ -9,7 +9,7 @@ import pytest
 from fibernb.client.session import Session
 from fibernb.config import Config
 from fibernb.core.messages import Output, Progress
-from fibernb.errors import CellTimeout, TaskCancelled
+from fibernb.errors import GetTimeout, TaskCancelled
 from fibernb.model import Bar
 from fibernb.notebook.each import EachHandle
 from fibernb.notebook.snapshot import summary
@@ -59,10 +59,11 @@ def test_all_cancelled(refs: list[FakeRef], session: CancellingSession) -> None:
         handle_of(refs, session).result()
 
 
-def test_timeout_cancels(refs: list[FakeRef], session: CancellingSession) -> None:
-    with pytest.raises(CellTimeout, match=r"after 0\.001 s"):
+def test_nothing_is_cancelled_by_a_wait_that_ends(refs: list[FakeRef], session: CancellingSession) -> None:
+    refs[1].finish(1)
+    with pytest.raises(GetTimeout, match=r"2 of 3 items had not finished after 0\.001 s; they go on"):
         handle_of(refs, session).result(0.001)
-    assert session.cancelled == [([0, 1, 2], False)]
+    assert session.cancelled == []
 
 
 def test_work(refs: list[FakeRef], session: CancellingSession) -> None:

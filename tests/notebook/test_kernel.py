@@ -64,6 +64,7 @@ def test_what_cannot_be_pickled(kernel: Kernel) -> None:
     reply = kernel.fail("%%parallel\nwith lock: pass")
     assert reply.error == "SerializationError"
     assert "'lock' could not be sent" in reply.text
+    assert "standin.py" not in "".join(reply.of("error")[0]["traceback"])
 
 
 def test_ipython_syntax_and_await(kernel: Kernel) -> None:
@@ -311,6 +312,22 @@ def test_interrupting_a_get_stops_its_tasks(kernel: Kernel, tmp_path: Path) -> N
     assert kernel.finish(reply).error == "KeyboardInterrupt"
     time.sleep(0.5)
     assert beat.stat().st_mtime - pressed_at < 0.5
+    assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
+
+
+def test_interrupting_an_await(kernel: Kernel) -> None:
+    kernel.run("import time\nfrom IPython import get_ipython")
+    kernel.run("%%parallel -a handle\ntime.sleep(60)")
+    reply = kernel.start("print('awaits', flush=True)\nawait handle")
+    kernel.messages_for(reply, 0.5)
+    pressed_at = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    kernel.finish(reply)
+    assert time.monotonic() - pressed_at < 5
+    (shown,) = reply.of("error")
+    assert shown["ename"] == "KeyboardInterrupt"
+    assert "cells.py" not in "".join(shown["traceback"])
+    kernel.run("handle.cancel()")
     assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
 
 

@@ -12,8 +12,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from fibernb.client import functions
 from fibernb.client.cells import CellResult
 from fibernb.errors import CellTimeout, ConfigError, NotConnected, SerializationError, TaskCancelled
+from fibernb.hub.connection import Connection
 from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.extension import Extension, RestartHook
+from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.usage import UsageError
 from tests.notebook.conftest import Notebook
 from tests.notebook.fake_cluster import FakeCluster, FakeClusters, FakeHandle
@@ -160,15 +162,43 @@ def test_bad_lines_run_nothing(notebook: Notebook, cluster: FakeCluster, line: s
     assert cluster.handle is None
 
 
+@pytest.mark.parametrize("expression", ["nope", "[1 / 0]", "(f(x) for x in [1])"])
+def test_errors_of_items_show_the_user_only_their_own_lines(
+    notebook: Notebook, cluster: FakeCluster, expression: str
+) -> None:
+    notebook.run("def f(x):\n    return {}[x]")
+    with pytest.raises((NameError, ZeroDivisionError, KeyError)) as raised:
+        notebook.run(f"%%parallel --each x={expression}\nx")
+    assert raised.typename in notebook.out
+    assert expression in without_escapes(notebook.out)
+    assert "fibernb/notebook" not in notebook.out
+    assert ("return {}[x]" in without_escapes(notebook.out)) == ("f(x)" in expression)
+    with pytest.raises(UsageError, match="--each x=5 gives int, not items"):
+        notebook.run("%%parallel --each x=5\nx")
+
+
+def test_lines_belong_to_the_cell_that_ran(notebook: Notebook, cluster: FakeCluster) -> None:
+    for _ in range(2):
+        result = notebook.shell.run_cell("%%parallel\nfor", store_history=True)
+        assert isinstance(result.error_in_exec, SyntaxError)
+        assert result.error_in_exec.filename == f"In[{result.execution_count}]"
+
+
 def test_no_engines(notebook: Notebook, clusters: FakeClusters) -> None:
     clusters.cluster = FakeCluster(0)
-    with pytest.raises(ConfigError, match="no engines"):
+    with pytest.raises(ConfigError, match="no engines: `%fiber scale 4`"):
+        notebook.run("%%parallel\n1")
+    clusters.cluster.maximum = 3
+    with pytest.raises(ConfigError, match="autoscaling lets idle ones go"):
         notebook.run("%%parallel\n1")
 
 
 def test_help(notebook: Notebook) -> None:
-    notebook.run("%%parallel --help\n1")
-    assert "examples:" in notebook.out
+    for source in ("%%parallel --help\n1", "%%parallel --help", "%%parallel -w 0 -h\n\n"):
+        notebook.run(source)
+        assert "examples:" in notebook.out
+    with pytest.raises(NameError):
+        notebook.run("%%parallel\n--help")
 
 
 # ---- stopping --------------------------------------------------------------------------------------------
@@ -239,7 +269,7 @@ def test_cancelling_background_cells(notebook: Notebook, cluster: FakeCluster) -
     cluster.pending = True
     handle = notebook.run("%%parallel -a\nrank")
     notebook.run("%fiber cancel")
-    assert "1 background cells cancelled" in notebook.out
+    assert "1 background cell cancelled" in notebook.out
     with pytest.raises(TaskCancelled):
         handle.result()
     notebook.run("%fiber cancel")
@@ -249,8 +279,12 @@ def test_cancelling_background_cells(notebook: Notebook, cluster: FakeCluster) -
 # ---- %fiber ----------------------------------------------------------------------------------------------
 
 
-def test_status(notebook: Notebook, clusters: FakeClusters) -> None:
+def test_status(notebook: Notebook, clusters: FakeClusters, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no cluster yet" in repr(notebook.run("%fiber"))
+    others = [Connection(name=name, address="", key="", pid=7) for name in ("left", "other")]
+    with monkeypatch.context() as patch:
+        patch.setattr(clusters, "running", lambda: others)
+        assert "running: left, other (%fiber attach" in repr(notebook.run("%fiber"))
     clusters.current()
     page = notebook.run("%fiber status")
     assert "engines  2 seats, 2 ready" in notebook.out
@@ -390,6 +424,7 @@ def test_unloading_takes_everything_back(shell: InteractiveShell, clusters: Fake
             {kind: sorted(names) for kind, names in shell.magics_manager.magics.items()},
             sorted(shell.magics_manager.registry),
             list(shell.Completer.custom_matchers),
+            list(shell.input_transformers_cleanup),
             {name: list(callbacks) for name, callbacks in shell.events.callbacks.items()},
             {kind: list(formatter.formatters[kind].type_printers) for kind in ("text/plain", "text/html")},
             shell.showtraceback,

@@ -41,6 +41,19 @@ def test_summary(states: dict[int, str], text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["In[3]"], "▶ 0 of 2 ranks, 1 waiting for In[3], 1 running, 2.1 s"),
+        (["In[3]", "f"], "▶ 0 of 2 ranks, 1 waiting for In[3], f, 1 running, 2.1 s"),
+        (["a", "b", "c", "d", "e"], "▶ 0 of 2 ranks, 1 waiting for a, b, c and 2 more, 1 running, 2.1 s"),
+    ],
+)
+def test_what_is_in_the_way(names: list[str], text: str) -> None:
+    states = {0: "running", 1: "waiting"}
+    assert summary(snapshot_of_ranks(states, elapsed_s=2.13, bars=(), last_lines={}, waits_for=names)) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.9, "59 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
 )
 def test_duration(seconds: float, text: str) -> None:

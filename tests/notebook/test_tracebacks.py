@@ -1,5 +1,6 @@
 """What is shown of an error."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -42,8 +43,45 @@ def test_an_error_of_engines(shell: InteractiveShell, show: Callable[[str], str]
     assert "direct cause" not in shown
 
 
+def test_functions_of_the_notebook_are_said_to_be_of_its_cells(
+    shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    shell.run_cell("def f():\n    return 1", store_history=True)
+    code = shell.user_ns["f"].__code__
+    text = f'Traceback (most recent call last):\n  File "{code.co_filename}", line 2, in f\nValueError: File "a"'
+    shell.push({"error": remote(ValueError("bad"), f'{text}\n  File "/other/place.py", line 1')})
+    shown = show("raise error")
+    assert "  Cell In[1], line 2, in f" in shown
+    assert 'ValueError: File "a"' in shown
+    assert '  File "/other/place.py", line 1' in shown
+
+
+def test_one_line_of_an_engine_is_shown_once(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    shell.push({"error": remote(NameError("no name 'x'"), "NameError: no name 'x'\n", "on ranks 0-3")})
+    assert "NameError\x1b[0m (on ranks 0-3): no name 'x'\n" in show("raise error")
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError])
+def test_an_interrupt_shows_nothing_of_what_it_hit(
+    kind: type[BaseException], shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    source = (
+        "from fibernb.notebook.each import EachHandle\n"
+        "class Session:\n    def wait(self, *_):\n        hit()\n"
+        "def hit():\n    raise kind\n"
+        "EachHandle(Session(), [], keep_errors=False).result()"
+    )
+    shell.push({"kind": kind})
+    shown = show(source)
+    assert "KeyboardInterrupt" in shown
+    assert "keep_errors=False).result()" in shown
+    assert "hit" not in shown
+    assert "each.py" not in shown
+
+
 def test_groups(shell: InteractiveShell, show: Callable[[str], str]) -> None:
-    group = ExceptionGroup("2 kinds", [remote(ValueError("a"), "remote a"), WorkerDied(3, "n", -9, "last words")])
+    members = [remote(ValueError("a"), "remote\nremote a"), WorkerDied(3, "n", -9, "last words")]
+    group = ExceptionGroup("2 kinds", members)
     shell.push({"group": remote(group, "")})
     shown = show("raise group")
     assert "ExceptionGroup" in shown
@@ -64,6 +102,12 @@ def test_frames_of_the_user_are_shown(shell: InteractiveShell, show: Callable[[s
 def test_usage_errors_are_one_line(shell: InteractiveShell, show: Callable[[str], str]) -> None:
     shell.push({"error": UsageError("%fiber has no verb 'x'")})
     assert show("raise error") == "\x1b[0;31mUsageError\x1b[0m: %fiber has no verb 'x'\n"
+
+
+def test_without_colours(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    shell.push({"error": UsageError("%fiber has no verb 'x'")})
+    shell.colors = "nocolor"
+    assert show("raise error") == "UsageError: %fiber has no verb 'x'\n"
 
 
 def test_other_errors_are_left_alone(shell: InteractiveShell, show: Callable[[str], str]) -> None:

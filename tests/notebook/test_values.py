@@ -56,6 +56,13 @@ def test_many_different_values() -> None:
     assert lines[32] == "… 192 other values …"
 
 
+def test_values_that_look_alike_are_shown_once() -> None:
+    page = as_html([Table("a"), Table("b"), Table("a")], [0, 1, 4])
+    assert page is not None
+    assert page.count("<section>") == 2
+    assert "<strong>[0,4]</strong>" in page
+
+
 def test_html_only_where_a_value_has_some() -> None:
     assert as_html([1, 2], [0, 1]) is None
     assert as_html([Table("broken")], [0]) is None

@@ -50,6 +50,13 @@ def test_widget_view_is_replaced_by_what_is_static(published: list[dict[str, Any
     assert page.comm is None
 
 
+def test_nothing_to_cancel_no_button(published: list[dict[str, Any]]) -> None:
+    view = WidgetView(None)
+    view.show(snapshot("running"))
+    assert [type(child) for child in view._box.children] == [ipywidgets.HTML]
+    view.close(snapshot("done"))
+
+
 def test_a_cell_that_ends_at_once_shows_nothing(published: list[dict[str, Any]]) -> None:
     view = WidgetView(lambda: None)
     view.show_again()
@@ -88,15 +95,16 @@ def test_terminal_view() -> None:
 
 
 def test_which_view(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
-    def kind(*, wanted: bool = True) -> type:
-        return type(view_for(shell, wanted=wanted, on_cancel=lambda: None))
+    def kind(*, wanted: bool = True, background: bool = False) -> type:
+        return type(view_for(shell, wanted=wanted, on_cancel=lambda: None, background=background))
 
     assert kind(wanted=False) is NoView
     assert kind() is NoView
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert kind() is TerminalView
+    assert kind(background=True) is NoView
     monkeypatch.setattr(InteractiveShell, "kernel", object(), raising=False)
-    assert kind() is WidgetView
+    assert kind() is kind(background=True) is WidgetView
     monkeypatch.setattr(views, "ipywidgets", None)
     assert kind() is NoView
 

@@ -88,6 +88,7 @@ class World:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self.finished: dict[TaskId, EngineId] = {}  # whose run has ended on an engine that keeps the result
+        self.died: set[EngineId] = set()  # engines that ended otherwise than by leaving in order
         self.runs = 0
         self.node = SimNode(self)
         self.hub: Hub | None = None
@@ -134,11 +135,22 @@ class World:
             return
         self.hub.dead = True
         self.hub = None
+        self._lose_results()
         for client in self.clients:
             client.link_broke()
         for engine in self.node.engines.values():
             engine.link_broke()
         self.after(self.random.uniform(0.01, 2.0), self.start_hub)
+
+    def _lose_results(self) -> None:
+        """The hub was the last to have the results of engines that had died, unless their clients have them by now.
+
+        Engines that left in order are another matter: they must not leave before their results have arrived.
+        """
+        answered = {id_ for client in self.clients for id_ in client.answers}
+        for id_, engine in list(self.finished.items()):
+            if engine in self.died and id_ not in answered:
+                del self.finished[id_]
 
     def trouble(self, rate: float, action: Callable[[], None]) -> None:
         """Do something at random times, until the plan's end."""
@@ -269,6 +281,8 @@ class SimNode:
         if engine is None:
             return
         engine.die()
+        if exit_code:
+            self.world.died.add(engine_id)
         hub = self.world.hub
         if hub is not None:
             event = EngineExited(engine=engine_id, exit_code=exit_code)
@@ -356,10 +370,12 @@ class SimEngine:
     def die(self) -> None:
         """What was finished and cannot reach the hub any more is gone with the process."""
         self.dead = True
-        sent = {result.id for done in self.kept for result in done.results} if self._out else set()
-        for id_, engine in list(self.world.finished.items()):
-            if engine == self.id and id_ not in sent:
-                del self.world.finished[id_]
+        lost = list(self.ready)
+        if not self._out:
+            lost += [result for done in self.kept for result in done.results]
+        for result in lost:
+            if self.world.finished.get(result.id) == self.id:
+                del self.world.finished[result.id]
         self.line.clear()
 
     # ---- messages ----------------------------------------------------------------------------------------
