@@ -15,7 +15,7 @@ SUPPORTED := 3.11 3.12 3.13
 FOUND := $(foreach version,$(SUPPORTED),$(if $(shell .ci/find-python $(version)),$(version)))
 MAIN := $(firstword $(FOUND))
 OTHERS := $(filter-out $(MAIN),$(FOUND))
-PYTHON ?= $(shell .ci/find-python $(MAIN))
+PYTHON ?= $(if $(MAIN),$(shell .ci/find-python $(MAIN)))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))

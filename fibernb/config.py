@@ -37,7 +37,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0**63)]
 
 
-class Config(Struct, frozen=True):
+class Config(Struct, frozen=True, kw_only=True):
     """Settings of a cluster and of its clients. Times are in seconds, sizes in bytes."""
 
     name: Name = ""  # of the cluster; empty: one is made up
@@ -61,7 +61,7 @@ class Config(Struct, frozen=True):
 DEFAULTS: Final = Config()
 
 
-class Setting(Struct, frozen=True):
+class Setting(Struct, frozen=True, kw_only=True):
     """One line of `describe`."""
 
     key: str

@@ -31,9 +31,7 @@ NEVER: Final = ("JUPYTERHUB_*", "JPY_*")  # not even when somebody asks for them
 def allowed(environ: Mapping[str, str], passthrough: Iterable[str] = ()) -> dict[str, str]:
     """The variables that engines get; ``passthrough`` names more of them, ``*`` standing for any characters."""
     patterns = (*ALLOWED, *passthrough)
-    return {
-        name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, NEVER)
-    }
+    return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, NEVER)}
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

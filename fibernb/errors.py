@@ -85,9 +85,7 @@ class WorkerDied(TaskError):
     evidence : what else is known of its end, such as memory at death.
     """
 
-    def __init__(
-        self, rank: int, node: str, exit_code: int | None, last_output: str = "", evidence: str = ""
-    ) -> None:
+    def __init__(self, rank: int, node: str, exit_code: int | None, last_output: str = "", evidence: str = "") -> None:
         self.rank = rank
         self.node = node
         self.exit_code = exit_code

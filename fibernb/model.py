@@ -8,7 +8,7 @@ returns *n* values takes *n* ids: value *i* of task *t* is object *t + i*.
 from __future__ import annotations
 
 import enum
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -19,8 +19,11 @@ EngineId: TypeAlias = int  # one process; a seat that is filled again gets a new
 Rank: TypeAlias = int  # the seat; stays when its engine is replaced
 Digest: TypeAlias = bytes  # of a function's pickle
 
+Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
 CLIENT_BITS: Final = 23
 COUNTER_BITS: Final = 40
+MAX_RETURNS: Final = 100_000  # values of one task
 
 
 def first_id(client: ClientId) -> int:
@@ -37,24 +40,24 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Base of the records that travel: immutable, by keyword, compact on the wire."""
 
 
-class Resources(Struct, frozen=True):
+class Resources(Struct, frozen=True, kw_only=True):
     """What a task needs or a node has. Amounts are in thousandths (memory: bytes), so sums are exact."""
 
-    milli_cpus: int = 1000
-    milli_gpus: int = 0
-    memory_bytes: int = 0
-    custom: dict[str, int] = {}  # name to thousandths
+    milli_cpus: Amount = 1000
+    milli_gpus: Amount = 0
+    memory_bytes: Amount = 0
+    custom: dict[str, Amount] = {}  # name to thousandths
 
 
 ONE_CPU: Final = Resources()
 
 
-class TaskOptions(Struct, frozen=True):
+class TaskOptions(Struct, frozen=True, kw_only=True):
     """How a task is to be run; shared by all calls of one submission."""
 
     name: str = ""  # what people call the function
     resources: Resources = ONE_CPU
-    num_returns: int = 1
+    num_returns: Annotated[int, msgspec.Meta(ge=0, le=MAX_RETURNS)] = 1
     max_retries: int = 3  # after engine death
     retry_exceptions: bool = False
 
@@ -91,7 +94,7 @@ class Result(Struct, frozen=True, kw_only=False, gc=False):
     more: tuple[bytes, ...] = ()
 
 
-class Bar(Struct, frozen=True):
+class Bar(Struct, frozen=True, kw_only=True):
     """The state of one progress bar on one engine. ``total`` is None when it is not known."""
 
     bar: int

@@ -252,9 +252,13 @@ def _again(settings: Config, name: str | None, workers: int | None) -> Cluster:
 def _started(settings: Config) -> Cluster:
     connection = launch(settings)
     cluster = _open(connection, settings, owned=True)
-    cluster.adopt(now=False)
-    seats = settings.workers if settings.workers is not None else _cores(settings)
-    cluster.scale(seats, wait=False)
+    try:
+        cluster.adopt(now=False)
+        seats = settings.workers if settings.workers is not None else _cores(settings)
+        cluster.scale(seats, wait=False)
+    except BaseException:
+        cluster.close()
+        raise
     return cluster
 
 

@@ -50,7 +50,7 @@ class Books:
         self._next_id = 0
         self._released: deque[ObjectId] = deque()
         self._shared: dict[ObjectId, ObjectRef] = {}
-        self._delivered = self._acknowledged = 0
+        self._delivered = 0
         self._unacknowledged = 0
         self._delivered_at = 0.0
 

@@ -87,6 +87,7 @@ class Cluster:
             raise ConfigError(
                 f"cannot scale between {minimum} and {maximum} seats: give 0 or more, then at least as many"
             )
+        scaling.check_limit(self.session, maximum or 0)
         self.session.tell(Autoscale(minimum=minimum, maximum=maximum, idle_s=idle_s))
 
     def status(self) -> Status:

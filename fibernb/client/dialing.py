@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -15,12 +14,12 @@ from fibernb.config import Config
 from fibernb.core.messages import Recovered
 from fibernb.errors import AuthError, ClusterError, FibernbError, NotConnected, ProtocolError, VersionMismatch
 from fibernb.hub import launch, place
-from fibernb.hub.connection import Connection, read_connection
+from fibernb.hub.connection import Connection, is_alive, read_connection
 from fibernb.model import CLIENT_BITS, ClientId, EngineId
 from fibernb.transport import Link
-from fibernb.version import VERSION
 from fibernb.wire import codec
-from fibernb.wire.handshake import ClientHello, Credentials, Refused, Welcome
+from fibernb.wire.admission import credentials
+from fibernb.wire.handshake import ClientHello, Refused, Welcome
 
 HELLO_TIMEOUT_S: Final = 10.0
 RECOVERY_TIMEOUT_S: Final = 30.0  # a hub that starts again waits for its engines first
@@ -86,10 +85,31 @@ class HubConnector:
         return self._connection
 
     def connect(self) -> Opened:
+        self._revive_hub()
+        try:
+            return self._first()
+        except NotConnected:
+            if place.is_locked(self._directory):
+                raise
+            self._revive_hub()  # it was killed just then
+            return self._first()
+
+    def _first(self) -> Opened:
         while True:
             opened = self._open(random_client(), resumes=False)
             if opened is not None:
                 return opened
+
+    def _revive_hub(self) -> None:
+        """A hub that was killed is started again, as long as its engines wait for it."""
+        if self._engine is not None or place.is_locked(self._directory):
+            return
+        if not is_alive(self._connection):
+            raise NotConnected(
+                f"cluster {self.name} has died, and its engines with it: start a new one, "
+                "or see with `fibernb list` which ones run"
+            )
+        self._connection = launch.launch(self._config, directory=self._directory, resume=True)
 
     def reconnect(self, client: ClientId) -> Opened:
         deadline = time.monotonic() + self._patience_s
@@ -132,7 +152,7 @@ class HubConnector:
 
     def _hello(self, client: ClientId, resumes: bool) -> ClientHello:
         return ClientHello(
-            credentials=Credentials(key=self._connection.key, version=VERSION, python=sys.version_info[:2]),
+            credentials=credentials(self._connection.key),
             client=client,
             instance=self._instance,
             lease_s=self._config.lease_s,

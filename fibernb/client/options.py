@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fibernb.errors import ConfigError, FibernbError
-from fibernb.model import DEFAULT_OPTIONS, Resources, TaskOptions
+from fibernb.model import DEFAULT_OPTIONS, MAX_RETURNS, Resources, TaskOptions
 
 UNLIMITED_RETRIES: Final = 2**31 - 1
 
@@ -102,7 +102,7 @@ def _custom(name: str, value: Any) -> dict[str, int]:
 def _returns(name: str, value: Any) -> int:
     if value in ("streaming", "dynamic"):
         raise FibernbError(f"{name}={value!r} belongs to streaming tasks, which this version of FiberNB does not have")
-    return whole(name, value)
+    return whole(name, value, most=MAX_RETURNS)
 
 
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:

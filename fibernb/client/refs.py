@@ -239,7 +239,7 @@ def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], obje
     for callback in callbacks:
         try:
             callback(ref)
-        except Exception:
+        except (Exception, SystemExit):  # it may run in the session's thread, whose end would be noticed by nobody
             log.exception("a callback of %r failed", ref)
 
 

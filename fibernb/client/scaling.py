@@ -47,6 +47,11 @@ def scale(
 def _check(session: Session, seats: int, minimum: int | None) -> None:
     options.whole("seats", seats)
     options.whole("minimum", 0 if minimum is None else minimum)
+    check_limit(session, seats)
+
+
+def check_limit(session: Session, seats: int) -> None:
+    """Raise `ClusterError` for more seats than the cluster can have."""
     welcome = session.welcome
     if seats > welcome.max_seats:
         raise ClusterError(

@@ -8,38 +8,38 @@ from fibernb.core.messages import ToClient, ToEngine
 from fibernb.model import ClientId, EngineId, Rank, Struct
 
 
-class TellClient(Struct, frozen=True):
+class TellClient(Struct, frozen=True, kw_only=True):
     client: ClientId
     message: ToClient
 
 
-class TellEngine(Struct, frozen=True):
+class TellEngine(Struct, frozen=True, kw_only=True):
     """`Run` goes over the engine's data socket, all else over its control socket."""
 
     engine: EngineId
     message: ToEngine
 
 
-class StartEngine(Struct, frozen=True):
+class StartEngine(Struct, frozen=True, kw_only=True):
     engine: EngineId
     rank: Rank
     node: str
 
 
-class KillEngine(Struct, frozen=True):
+class KillEngine(Struct, frozen=True, kw_only=True):
     """End the process of an engine at once (SIGKILL)."""
 
     engine: EngineId
     reason: str
 
 
-class DropClient(Struct, frozen=True):
+class DropClient(Struct, frozen=True, kw_only=True):
     """Close a client's link, if it is still there: its lease is over, or it said goodbye."""
 
     client: ClientId
 
 
-class ShutDown(Struct, frozen=True):
+class ShutDown(Struct, frozen=True, kw_only=True):
     """The cluster ends: no one is attached and no lease runs, or it was told to."""
 
     reason: str

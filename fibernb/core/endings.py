@@ -63,9 +63,7 @@ def _end_one(board: Board, task: Task, result: Result, receipt: Receipt | None) 
     return []
 
 
-def _end_claimed(
-    board: Board, task: Task, result: Result, receipt: Receipt | None
-) -> list[tuple[Task, Result]]:
+def _end_claimed(board: Board, task: Task, result: Result, receipt: Receipt | None) -> list[tuple[Task, Result]]:
     """A task has ended whose client has not come back yet: its result waits for that, if an engine has told it."""
     task.group.live -= 1
     if receipt is not None:
@@ -145,17 +143,26 @@ def supply(board: Board, value: Result) -> list[tuple[Task, Result]]:
     waiting = board.objects.fulfil(entry, value)
     if value.outcome:
         return [(task, value) for task in waiting]
-    for task in waiting:
-        unblock(board, task)
-    return []
+    return [(task, problem) for task in waiting if (problem := unblock(board, task)) is not None]
 
 
-def unblock(board: Board, task: Task) -> None:
-    """One input of a task is there."""
+def unblock(board: Board, task: Task) -> Result | None:
+    """One input of a task is there; returns why the task fails, if it does, now that it has all of them."""
     task.blockers -= 1
-    if task.state is TaskState.WAITING and not task.blockers:
+    if task.state is not TaskState.WAITING or task.blockers:
+        return None
+    problem = oversized(board, task)
+    if problem is None:
         move_task(task, TaskState.QUEUED)
         enqueue(board, task)
+    return problem
+
+
+def oversized(board: Board, task: Task) -> Result | None:
+    """The failure of a task that no message could carry along with its inputs, which are all there."""
+    call, limit = task.call, board.settings.max_call_bytes
+    size = len(call.args) + board.objects.size_bytes(dict.fromkeys(call.deps))
+    return Result(task.id, board.errors.too_large(size, limit), Outcome.ERROR) if size > limit else None
 
 
 def enqueue(board: Board, task: Task) -> None:

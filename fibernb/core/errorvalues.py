@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fibernb import serialize
-from fibernb.errors import ObjectLost, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
+from fibernb.errors import ObjectLost, SerializationError, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
 from fibernb.model import ObjectId, Rank
 
 
@@ -26,6 +26,8 @@ class ErrorFactory(Protocol):
     def no_such_rank(self, rank: Rank, seats: int) -> bytes: ...
 
     def unknown_object(self, object_id: ObjectId) -> bytes: ...
+
+    def too_large(self, size_bytes: int, limit_bytes: int) -> bytes: ...
 
     def refused(self, reason: str) -> bytes: ...
 
@@ -61,6 +63,13 @@ class ErrorValues:
     def unknown_object(self, object_id: ObjectId) -> bytes:
         text = f"object {object_id:#x} is an input of this task, and the cluster does not have it: make it again"
         return self._dumps(ObjectLost(text))
+
+    def too_large(self, size_bytes: int, limit_bytes: int) -> bytes:
+        text = (
+            f"the arguments and inputs of the task take {size_bytes:,} bytes together, more than the {limit_bytes:,} "
+            "that a message may have: pass fewer or smaller ones, or let the task read the data itself"
+        )
+        return self._dumps(SerializationError(text))
 
     def refused(self, reason: str) -> bytes:
         return self._dumps(TaskError(reason))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fibernb.model import ClientId, EngineId, Rank, Resources, Struct, TaskId
 
 
-class ClientAttached(Struct, frozen=True):
+class ClientAttached(Struct, frozen=True, kw_only=True):
     """A client has connected, or connected again. ``resumes``: it was attached to this cluster before.
 
     ``engine``: the one that the client lives in, if it does. Such a client ends with its engine and does not keep the
@@ -18,13 +18,13 @@ class ClientAttached(Struct, frozen=True):
     engine: EngineId | None = None
 
 
-class ClientGone(Struct, frozen=True):
+class ClientGone(Struct, frozen=True, kw_only=True):
     """A client's link broke without a goodbye: its lease runs from now."""
 
     client: ClientId
 
 
-class EngineAttached(Struct, frozen=True):
+class EngineAttached(Struct, frozen=True, kw_only=True):
     """An engine can take work.
 
     After a break of the link it tells what it has: ``received`` calls in all, of which ``holds`` are not finished
@@ -41,13 +41,13 @@ class EngineAttached(Struct, frozen=True):
     redelivers: int = 0
 
 
-class EngineUnreachable(Struct, frozen=True):
+class EngineUnreachable(Struct, frozen=True, kw_only=True):
     """An engine's link broke though its process is not known to have ended; the process is told to end."""
 
     engine: EngineId
 
 
-class EngineExited(Struct, frozen=True):
+class EngineExited(Struct, frozen=True, kw_only=True):
     """An engine's process has ended. ``exit_code``: negative is a signal; None is unknown."""
 
     engine: EngineId
@@ -56,14 +56,14 @@ class EngineExited(Struct, frozen=True):
     evidence: str = ""
 
 
-class StartFailed(Struct, frozen=True):
+class StartFailed(Struct, frozen=True, kw_only=True):
     """Engines could not be started. The scheduler tries again later and tells why meanwhile."""
 
     engines: list[EngineId]
     reason: str
 
 
-class NodeUp(Struct, frozen=True):
+class NodeUp(Struct, frozen=True, kw_only=True):
     """A node can seat engines. ``slots`` None: as many as are wanted. ``capacity`` counts beyond one cpu a seat."""
 
     node: str
@@ -71,18 +71,18 @@ class NodeUp(Struct, frozen=True):
     capacity: Resources = Resources(milli_cpus=0)
 
 
-class NodeLost(Struct, frozen=True):
+class NodeLost(Struct, frozen=True, kw_only=True):
     node: str
     reason: str
 
 
-class LiveEngine(Struct, frozen=True):
+class LiveEngine(Struct, frozen=True, kw_only=True):
     engine: EngineId
     rank: Rank
     pid: int
 
 
-class RecoverFrom(Struct, frozen=True):
+class RecoverFrom(Struct, frozen=True, kw_only=True):
     """First event of a restarted hub: these engines live and will attach; decide nothing about tasks before they have.
 
     Who has not attached after ``patience_s`` is replaced.

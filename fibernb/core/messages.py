@@ -23,14 +23,14 @@ from fibernb.model import (
 )
 
 
-class Message(Struct, frozen=True, tag=True):
+class Message(Struct, frozen=True, kw_only=True, tag=True):
     """Base of everything that travels between processes."""
 
 
 # ---- client to hub -------------------------------------------------------------------------------------
 
 
-class DefineFunction(Message, frozen=True):
+class DefineFunction(Message, frozen=True, kw_only=True):
     """The code of a function, once, before the first call that names its digest."""
 
     digest: Digest
@@ -38,7 +38,7 @@ class DefineFunction(Message, frozen=True):
     name: str = ""
 
 
-class Submit(Message, frozen=True):
+class Submit(Message, frozen=True, kw_only=True):
     """Calls of one function under one set of options, to be run wherever there is room."""
 
     function: Digest
@@ -47,7 +47,7 @@ class Submit(Message, frozen=True):
     parent: TaskId | None = None  # the task that submits this, when an engine does
 
 
-class SubmitPinned(Message, frozen=True):
+class SubmitPinned(Message, frozen=True, kw_only=True):
     """One call on each of several ranks, in the order of arrival there; never retried elsewhere.
 
     Task ``first + i`` runs on ``ranks[i]``. ``args`` holds one pickle for all, or one for each rank. Each seat runs
@@ -64,7 +64,7 @@ class SubmitPinned(Message, frozen=True):
     parent: TaskId | None = None
 
 
-class Remember(Message, frozen=True):
+class Remember(Message, frozen=True, kw_only=True):
     """A call to repeat on every new engine of the ranks (None: every rank) before anything else runs there.
 
     It is dropped when later ones have taken over all of its ``keys`` for the same ranks. Nothing is run now.
@@ -76,19 +76,19 @@ class Remember(Message, frozen=True):
     ranks: list[Rank] | None = None
 
 
-class PutObjects(Message, frozen=True):
+class PutObjects(Message, frozen=True, kw_only=True):
     """Values of objects that calls refer to; kept until released, or until the client has gone."""
 
     objects: list[Result]
 
 
-class Release(Message, frozen=True):
+class Release(Message, frozen=True, kw_only=True):
     """The client holds no reference to these objects any more."""
 
     objects: list[ObjectId]
 
 
-class Cancel(Message, frozen=True):
+class Cancel(Message, frozen=True, kw_only=True):
     """Stop these tasks and, if asked, everything that they submitted.
 
     A running task gets a KeyboardInterrupt; one that has not ended after the grace, or that is cancelled a second
@@ -100,19 +100,19 @@ class Cancel(Message, frozen=True):
     recursive: bool = True
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Message, frozen=True, kw_only=True):
     """All `Deliver` up to this sequence number have been taken in; they may be forgotten."""
 
     sequence: int
 
 
-class Scale(Message, frozen=True):
+class Scale(Message, frozen=True, kw_only=True):
     """Declare how many seats there are: ranks 0 to seats - 1. Idle engines leave first, busy ones when done."""
 
     seats: int
 
 
-class Autoscale(Message, frozen=True):
+class Autoscale(Message, frozen=True, kw_only=True):
     """Follow the queue between two bounds. ``maximum`` None turns it off and keeps the seats there are."""
 
     minimum: int = 0
@@ -120,53 +120,53 @@ class Autoscale(Message, frozen=True):
     idle_s: float = 60.0
 
 
-class RestartSeats(Message, frozen=True):
+class RestartSeats(Message, frozen=True, kw_only=True):
     """Give these ranks fresh engines. What they were running counts as lost (and is retried elsewhere if it may be)."""
 
     ranks: list[Rank]
 
 
-class InterruptRanks(Message, frozen=True):
+class InterruptRanks(Message, frozen=True, kw_only=True):
     """Interrupt whatever runs on these ranks, as `Cancel` would its tasks."""
 
     ranks: list[Rank]
 
 
-class StatusRequest(Message, frozen=True):
+class StatusRequest(Message, frozen=True, kw_only=True):
     request: int
 
 
-class Detach(Message, frozen=True):
+class Detach(Message, frozen=True, kw_only=True):
     """Keep the cluster when this client has gone, until it is stopped."""
 
 
-class Goodbye(Message, frozen=True):
+class Goodbye(Message, frozen=True, kw_only=True):
     """The client leaves for good. ``stop``: the cluster ends with it, unless others are attached."""
 
     stop: bool = False
 
 
-class Stop(Message, frozen=True):
+class Stop(Message, frozen=True, kw_only=True):
     """End the cluster now, whoever is attached."""
 
 
 # ---- hub to client -------------------------------------------------------------------------------------
 
 
-class Deliver(Message, frozen=True):
+class Deliver(Message, frozen=True, kw_only=True):
     """Results, in a numbered message that stays in the hub until it is acknowledged."""
 
     sequence: int
     results: list[Result]
 
 
-class Recovered(Message, frozen=True):
+class Recovered(Message, frozen=True, kw_only=True):
     """The answer to `ClientHello`: the hub takes what this client still waits for and has not been told of."""
 
     fresh: bool  # a hub that knows nothing of this client: submit again what is not answered
 
 
-class SeatsChanged(Message, frozen=True):
+class SeatsChanged(Message, frozen=True, kw_only=True):
     """How many seats there are and how many have an engine. Sent when it changes, coalesced."""
 
     seats: int  # declared
@@ -176,7 +176,7 @@ class SeatsChanged(Message, frozen=True):
     problem: str = ""  # why seats are not filling, if they are not
 
 
-class SeatStatus(Struct, frozen=True):
+class SeatStatus(Struct, frozen=True, kw_only=True):
     rank: Rank
     engine: EngineId
     state: str  # name of a seat state
@@ -188,7 +188,7 @@ class SeatStatus(Struct, frozen=True):
     busy_s: float = 0.0  # how long the current task has run
 
 
-class Status(Message, frozen=True):
+class Status(Message, frozen=True, kw_only=True):
     request: int
     seats: int
     ready: int
@@ -211,7 +211,7 @@ class Status(Message, frozen=True):
     problem: str = ""
 
 
-class HubStops(Message, frozen=True):
+class HubStops(Message, frozen=True, kw_only=True):
     """The cluster ends, and why."""
 
     reason: str
@@ -220,7 +220,7 @@ class HubStops(Message, frozen=True):
 # ---- hub to engine, data socket ------------------------------------------------------------------------
 
 
-class Run(Message, frozen=True):
+class Run(Message, frozen=True, kw_only=True):
     """Calls to run in order, of one function.
 
     Every call that an engine is ever sent has a position: the first one of this message has ``position``. ``code``
@@ -240,33 +240,33 @@ class Run(Message, frozen=True):
 # ---- hub to engine, control socket ---------------------------------------------------------------------
 
 
-class Recall(Message, frozen=True):
+class Recall(Message, frozen=True, kw_only=True):
     """Give back the calls from this position on that have not been started."""
 
     position: int
     until: int  # exclusive
 
 
-class Interrupt(Message, frozen=True):
+class Interrupt(Message, frozen=True, kw_only=True):
     """Raise KeyboardInterrupt in this task if it runs now; if it has not begun, do not begin it."""
 
     task: TaskId
 
 
-class Forget(Message, frozen=True):
+class Forget(Message, frozen=True, kw_only=True):
     """As ``Run.forget``, when there is nothing to run."""
 
     forget: int
 
 
-class Exit(Message, frozen=True):
+class Exit(Message, frozen=True, kw_only=True):
     """End in good order."""
 
 
 # ---- engine to hub -------------------------------------------------------------------------------------
 
 
-class Done(Message, frozen=True):
+class Done(Message, frozen=True, kw_only=True):
     """Results in the order of running. ``run_s``: seconds of the user's code in all of them together."""
 
     sequence: int
@@ -274,7 +274,7 @@ class Done(Message, frozen=True):
     run_s: float = 0.0
 
 
-class Started(Message, frozen=True):
+class Started(Message, frozen=True, kw_only=True):
     """The call at this position has begun. Sent when it is the first after idling, or 50 ms after the last sign of
     life.
     """
@@ -282,7 +282,7 @@ class Started(Message, frozen=True):
     position: int
 
 
-class Recalled(Message, frozen=True):
+class Recalled(Message, frozen=True, kw_only=True):
     """The answer to `Recall`: calls from ``position`` to ``until`` (exclusive) will not be run here."""
 
     position: int
@@ -292,7 +292,7 @@ class Recalled(Message, frozen=True):
 # ---- engine to hub to client: what a task says while it runs -------------------------------------------
 
 
-class Output(Message, frozen=True):
+class Output(Message, frozen=True, kw_only=True):
     """Text that a task wrote. ``task`` 0: written when nothing ran."""
 
     task: TaskId
@@ -302,7 +302,7 @@ class Output(Message, frozen=True):
     text: str
 
 
-class Display(Message, frozen=True):
+class Display(Message, frozen=True, kw_only=True):
     """Rich output, as JSON of Jupyter's ``data``, ``metadata`` and ``transient``."""
 
     task: TaskId
@@ -312,7 +312,7 @@ class Display(Message, frozen=True):
     content: bytes
 
 
-class Progress(Message, frozen=True):
+class Progress(Message, frozen=True, kw_only=True):
     """The bars of a task that have changed."""
 
     task: TaskId

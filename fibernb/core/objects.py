@@ -7,6 +7,8 @@ entry when a call needs it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fibernb.core.tasks import Task
 from fibernb.model import Call, ObjectId, Result
 
@@ -74,6 +76,11 @@ class Objects:
     def _drop_if_unused(self, object_id: ObjectId, entry: Entry) -> None:
         if not entry.held and not entry.uses:
             del self.entries[object_id]
+
+    def size_bytes(self, object_ids: Iterable[ObjectId]) -> int:
+        """How large the values of these objects are together, as far as they are there."""
+        found = (self.entries[object_id].result for object_id in object_ids)
+        return sum(len(result.value) for result in found if result is not None)
 
     def inputs(self, calls: list[Call]) -> list[Result]:
         """The values that these calls refer to, each once."""

@@ -8,6 +8,7 @@ half that has not begun.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from fibernb.core.board import Board
@@ -15,7 +16,7 @@ from fibernb.core.messages import Recall, Run
 from fibernb.core.seats import Engine
 from fibernb.core.states import SeatState, TaskState
 from fibernb.core.tasks import Group, Task, move_task
-from fibernb.model import Call
+from fibernb.model import Call, ObjectId
 
 _SENT: Final = TaskState.SENT
 _RUNNING: Final = TaskState.RUNNING
@@ -189,7 +190,24 @@ def _portion(board: Board, group: Group, engines: int) -> int:
     settings = board.settings
     share = -(-board.plain.count // engines)
     batch = group.function.batch_calls(settings)
-    return max(1, min(batch, share, settings.max_batch_bytes // group.call_bytes))
+    count = max(1, min(batch, share, settings.max_batch_bytes // group.call_bytes))
+    return _fitting(board, group, count) if count > 1 and group.with_inputs else count
+
+
+def _fitting(board: Board, group: Group, count: int) -> int:
+    """How many of the next ``count`` calls one message can hold with their inputs, each of which it carries once."""
+    settings = board.settings
+    seen: set[ObjectId] = set()
+    size = limit = 0
+    for number, task in enumerate(islice(group.ready, count)):
+        new = set(task.call.deps) - seen
+        seen |= new
+        size += len(task.call.args) + board.objects.size_bytes(new)
+        if not number:
+            limit = min(size + settings.max_batch_bytes, settings.max_call_bytes)
+        elif size > limit:
+            return number
+    return count
 
 
 def _note_load(board: Board, engine: Engine, group: Group, count: int) -> None:

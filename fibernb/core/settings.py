@@ -5,7 +5,7 @@ from __future__ import annotations
 from fibernb.model import Struct
 
 
-class CoreSettings(Struct, frozen=True):
+class CoreSettings(Struct, frozen=True, kw_only=True):
     """Times are in seconds, sizes in bytes."""
 
     node: str = "local"  # name of the hub's own node
@@ -25,6 +25,7 @@ class CoreSettings(Struct, frozen=True):
     batch_s: float = 0.005  # how much work one message should hold
     max_batch_calls: int = 512
     max_batch_bytes: int = 16_000_000
+    max_call_bytes: int = 2**30 - 2**16  # arguments and inputs of a call; no message holds much more
     no_prefetch_s: float = 0.1  # calls that take this long are not queued behind others
     take_back_s: float = 0.005  # unstarted calls this long behind a running one are given to an idle engine
     max_deliver_bytes: int = 64_000_000  # results beyond this go into a further message

@@ -10,7 +10,7 @@ from typing import Final
 
 from fibernb.core.board import INTERNAL_CLIENT, Board
 from fibernb.core.clients import Client
-from fibernb.core.endings import end_task, enqueue, fail_dependents, missing, supply
+from fibernb.core.endings import end_task, enqueue, fail_dependents, missing, oversized, supply
 from fibernb.core.messages import DefineFunction, PutObjects, Release, Remember, Submit, SubmitPinned
 from fibernb.core.nodes import describe, largest
 from fibernb.core.states import TaskState
@@ -93,11 +93,18 @@ def _accept(board: Board, group: Group, calls: list[Call]) -> None:
     if not fresh:
         return
     _count(board, group, fresh)
-    group.call_bytes = max(group.call_bytes, size // len(fresh))
+    group.call_bytes = max(group.call_bytes, _call_bytes(board, fresh, size))
     if with_inputs:
         _connect_all(board, group, fresh)
     else:
         board.queue_of(group).push_many(group, fresh)
+
+
+def _call_bytes(board: Board, fresh: list[Task], size: int) -> int:
+    """The size to reckon with for each of the new calls: the average, or the largest where one alone may matter."""
+    if size <= board.settings.max_batch_bytes:
+        return size // len(fresh)
+    return max(len(task.call.args) for task in fresh)
 
 
 def _count(board: Board, group: Group, fresh: list[Task]) -> None:
@@ -126,6 +133,8 @@ def connect(board: Board, task: Task) -> None:
         entry = board.objects.need(object_id, task, known)
         if entry.result is not None and entry.result.outcome:
             cause = cause or entry.result
+    if cause is None and task.state is _WAITING and not task.blockers:
+        cause = oversized(board, task)
     if cause is not None:
         end_task(board, task, Result(task.id, cause.value, cause.outcome))
     elif task.state is _WAITING and not task.blockers:

@@ -63,7 +63,7 @@ class Group:
         self.plain = is_plain(options.resources)
         self.alone = not self.plain or options.max_retries == 0  # its calls are sent one by one
         self.tied = parent is not None or options.num_returns != 1 or not client.id  # at its end, more is to be done
-        self.call_bytes = 1  # of the largest calls, on average over a submission
+        self.call_bytes = 1  # of the largest calls, see `submitting`
         self.with_inputs = False
         self.listed = False  # stands in a queue
 

@@ -19,7 +19,7 @@ from fibernb.wire.handshake import ProcessExited, Seat
 
 
 class ForkRefused(BackendError):
-    """The system does not let the node fork; the message says which limit was hit."""
+    """An engine cannot be started; the message says why, such as which limit was hit."""
 
 
 class _Child:
@@ -46,6 +46,8 @@ class Children:
         """Start an engine. Raises `ForkRefused`."""
         if seat.engine in self._by_engine:
             return  # asked for twice, across a break of the link
+        if not self._directory.is_dir():
+            raise ForkRefused(f"{self._directory} has been removed, so no engine finds its hub: start a new cluster")
         logs = open_logs(self._directory, seat.rank)
         try:
             pid = os.fork()

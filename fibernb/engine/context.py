@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from fibernb.model import EngineId, Rank, Struct, TaskId
 
 
-class CellContext(Struct, frozen=True):
+class CellContext(Struct, frozen=True, kw_only=True):
     """Where a cell's source comes from and who runs it with us.
 
     ``pushed`` are names that the user pushed by name (``--push``): of them, ``rank``, ``size`` and ``ranks`` keep the

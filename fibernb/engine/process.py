@@ -23,7 +23,7 @@ from fibernb.wire.handshake import Seat
 CRASHED_EXIT_CODE: Final = 70
 
 
-class EngineSettings(Struct, frozen=True):
+class EngineSettings(Struct, frozen=True, kw_only=True):
     """What all engines of a node have in common."""
 
     directory: str  # of the cluster

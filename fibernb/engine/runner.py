@@ -10,10 +10,13 @@ from fibernb import serialize
 from fibernb.core.messages import Run
 from fibernb.engine import tracebacks
 from fibernb.engine.interrupts import Interrupts
-from fibernb.errors import ProtocolError, TaskCancelled
+from fibernb.engine.modules import LocalModules
+from fibernb.errors import ProtocolError, SerializationError, TaskCancelled, TaskError
 from fibernb.model import Call, Digest, ObjectId, Outcome, Result, TaskId, TaskOptions
+from fibernb.wire.codec import MAX_MESSAGE_BYTES
 
 LOADED_FUNCTIONS: Final = 256  # kept ready; of the others the code is kept
+MAX_RESULT_BYTES: Final = MAX_MESSAGE_BYTES - 2**16  # leaves room in a message for what goes with it
 
 Function = Callable[..., Any]
 
@@ -79,14 +82,19 @@ class Runner:
     def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
         self._functions = Functions()
+        self._modules = LocalModules()
 
     def prepare(self, message: Run) -> Batch:
-        """What the calls of a message have in common. A function that cannot be loaded fails each of them."""
+        """What the calls of a message have in common. A function that cannot be loaded fails each of them.
+
+        So does a module of the user's own that has been edited and cannot be loaded again.
+        """
         if message.code is not None:
             self._functions.define(message.function, message.code)
         try:
+            self._modules.refresh()
             function = self._functions.load(message.function)
-        except Exception as error:  # noqa: BLE001  unpickling runs the user's code
+        except BaseException as error:  # noqa: BLE001  unpickling runs the user's code, which may even exit
             function = _failing(error)
         inputs = {id_: value for result in message.inputs for id_, value in _values_of(result)}
         return Batch(function, message.options, inputs)
@@ -105,19 +113,48 @@ class Runner:
                 result = Result(task, serialize.dumps(value, batch.result_name))
             else:
                 result = batch.several_values(task, value)
+            if len(result.value) > MAX_RESULT_BYTES or result.more:
+                _check_size(batch, result)
             interrupts.armed = 0
         except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt of a task are its own
             interrupts.armed = 0
             was_interrupted = isinstance(error, KeyboardInterrupt) and interrupts.struck == task
-            return failure(task, error, was_interrupted)
+            result = failure(task, error, was_interrupted)
+        self._modules.note()
         return result
 
 
 def failure(task: TaskId, error: BaseException, was_interrupted: bool = False) -> Result:
     """The result of a task that raised. The exception's frames are let go."""
-    data = serialize.dumps_error(error, tracebacks.text_of(error))
+    data = _account(error)
     error.__traceback__ = None
     return Result(task, data, Outcome.CANCELLED if was_interrupted else Outcome.ERROR)
+
+
+def _account(error: BaseException) -> bytes:
+    """The exception as bytes; of one that cannot be told, what can be said of it."""
+    name = type(error).__name__
+    try:
+        data = serialize.dumps_error(error, tracebacks.text_of(error))
+    except BaseException as problem:  # noqa: BLE001  a user's exception may do anything when it is looked at
+        told = TaskError(f"the task raised {name}, and looking at that raised {type(problem).__name__}")
+        return serialize.dumps_error(told)
+    if len(data) <= MAX_RESULT_BYTES:
+        return data
+    return serialize.dumps_error(_too_large(f"the {name} that the task raised", len(data)))
+
+
+def _check_size(batch: Batch, result: Result) -> None:
+    size = sum(map(len, (result.value, *result.more)))
+    if size > MAX_RESULT_BYTES:
+        raise _too_large(batch.result_name, size)
+
+
+def _too_large(name: str, size_bytes: int) -> SerializationError:
+    return SerializationError(
+        f"{name} takes {size_bytes:,} bytes, more than the {MAX_RESULT_BYTES:,} that a message may have: "
+        "return smaller parts, or let the task write the data itself"
+    )
 
 
 def stopped(task: TaskId) -> Result:
@@ -125,7 +162,7 @@ def stopped(task: TaskId) -> Result:
     return Result(task, serialize.dumps_error(TaskCancelled("cancelled before it began")), Outcome.CANCELLED)
 
 
-def _failing(error: Exception) -> Function:
+def _failing(error: BaseException) -> Function:
     text = f"while loading the function on the engine: {type(error).__name__}"
 
     def fail(*_args: object, **_kwargs: object) -> None:

@@ -2,8 +2,8 @@
 
 ``rank-N.log`` holds what Python code printed, line by line as it was printed. ``rank-N.native.log`` is behind the
 descriptors 1 and 2: what libraries and child processes write. The engine reads the latter back, so that it reaches the
-notebook as well. Either is rotated when it has grown to `MAX_LOG_BYTES`: the one before is kept beside it, with ``.1`` behind
-its name, so that a chatty loop cannot fill the disk.
+notebook as well. Either is rotated when it has grown to `MAX_LOG_BYTES`: the one before is kept beside it, with
+``.1`` behind its name, so that a chatty loop cannot fill the disk.
 """
 
 from __future__ import annotations

@@ -10,11 +10,9 @@ from typing import Final
 
 import IPython
 
-import fibernb
-
 MAX_CHARACTERS: Final = 200_000
 
-_OURS: Final = tuple(str(Path(module).parent) for module in (fibernb.__file__, IPython.__file__))
+_OURS: Final = (str(Path(__file__).parents[1]), str(Path(IPython.__file__).parent))
 _LOOP: Final = str(Path(asyncio.__file__).parent)
 
 
@@ -30,10 +28,12 @@ def text_of(error: BaseException) -> str:
 
 
 def _all_parts(report: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    yield report
-    for inner in (report.__cause__, report.__context__, *(report.exceptions or ())):
-        if inner is not None:
-            yield from _all_parts(inner)
+    left = [report]  # a chain may be longer than Python lets functions call each other
+    while left:
+        part = left.pop()
+        yield part
+        inner = (part.__cause__, part.__context__, *(part.exceptions or ()))
+        left += [found for found in inner if found is not None]
 
 
 def _fold(report: traceback.TracebackException) -> None:

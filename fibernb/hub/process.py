@@ -30,6 +30,10 @@ from fibernb.version import PYTHON, VERSION
 
 logger: Final = logging.getLogger(__name__)
 
+FAILURES_NAME: Final = "failures"  # a byte for each
+MAX_FAILURES: Final = 5
+SETTLED_S: Final = 30.0  # a hub that has served this long has not failed for what a client sends again
+
 SCHEMES: Final = {"unix": "unix", "zmq": "zmq+ipc"}
 
 
@@ -52,16 +56,30 @@ def serve(directory: Path, *, resume: bool, node_pid: int, lock: int | None, say
         _say(says, str(error).encode())
         return 1
     _say(says, READY)
+    begun = time.monotonic()
     try:
         hub.run()
-    except Exception:
+    except Exception as error:
         logger.exception("the hub fails; a client may start it again")
-        return 1
+        if not _fails_again_and_again(directory, time.monotonic() - begun):
+            return 1
+        hub.stop(f"the hub fails again and again, the last time with {error!r}: leave out the work that does it")
     try:
         hub.end()
     finally:
         place.remove(directory)
     return 0
+
+
+def _fails_again_and_again(directory: Path, served_s: float) -> bool:
+    """Whether hubs of this cluster have failed `MAX_FAILURES` times in a row, each soon after its start."""
+    path = directory / FAILURES_NAME
+    try:
+        with open(path, "ab" if served_s < SETTLED_S else "wb") as file:
+            file.write(b".")
+        return path.stat().st_size >= MAX_FAILURES
+    except OSError:
+        return True  # it cannot be counted, but it must not go on for ever
 
 
 def _say(says: int | None, text: bytes) -> None:

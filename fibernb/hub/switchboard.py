@@ -34,6 +34,7 @@ class Switchboard:
         self._held: list[tuple[Peer, bytes | None]] | None = None
         self._privileged: set[Peer] = set()  # heard even while others are held
         self._postponed: set[Peer] = set()  # strangers to be met at the release
+        self._undeliverable: list[Peer] = []  # to be dropped with the next turn, when nobody is in the middle of things
         self._refused = 0
         self._complaints = Sparingly(logger)
 
@@ -44,10 +45,11 @@ class Switchboard:
 
     def turn(self, timeout_s: float | None) -> None:
         """Wait for something to arrive and have it heard."""
-        arrivals = self._listener.poll(timeout_s)
+        arrivals = self._listener.poll(0.0 if self._undeliverable else timeout_s)
         for peer, data in arrivals:
             self._hear(peer, data)
         self._dropped.clear()
+        self._drop_undeliverable()
 
     def admit(self, peer: Peer, hears: Hears, *, privileged: bool = False) -> None:
         """From now on ``hears`` gets what this peer sends, a ``privileged`` one even while others are held."""
@@ -79,8 +81,13 @@ class Switchboard:
 
     def send(self, peer: Peer | None, message: Message) -> None:
         """Encode and queue a message. Nothing happens when there is no peer, or it has gone."""
-        if peer is not None:
+        if peer is None:
+            return
+        try:
             self._listener.send(peer, codec.encode(message))
+        except ProtocolError as error:
+            logger.error("a peer is dropped, for it cannot be told what it must hear: %s", error)
+            self._undeliverable.append(peer)
 
     def refuse(self, peer: Peer, answer: Refused) -> None:
         """Turn a peer away with an answer."""
@@ -119,6 +126,14 @@ class Switchboard:
         except ProtocolError as error:
             hears(None)
             self.refuse(peer, Refused(kind="protocol", reason=str(error)))
+
+    def _drop_undeliverable(self) -> None:
+        peers, self._undeliverable = self._undeliverable, []
+        for peer in peers:
+            hears = self._hearers.get(peer)
+            if hears is not None:
+                hears(None)
+            self.drop(peer)
 
     def _forget(self, peer: Peer) -> None:
         self._hearers.pop(peer, None)

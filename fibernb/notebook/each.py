@@ -22,14 +22,13 @@ from fibernb.notebook.body import Body
 from fibernb.notebook.request import Each
 from fibernb.notebook.usage import UsageError
 
-EXPRESSION_FILE: Final = "<--each>"
-"""What tracebacks call the expression of ``--each``."""
+_EXPRESSION_FILE: Final = "<--each>"  # what tracebacks call the expression
 
 
 def items_of(shell: InteractiveShell, each: Each) -> list[Any]:
     """The items, from the notebook. Raises what their expression raises, UsageError when it gives no items."""
-    linecache.cache[EXPRESSION_FILE] = (len(each.expression), None, [each.expression], EXPRESSION_FILE)
-    code = compile(each.expression, EXPRESSION_FILE, "eval")
+    linecache.cache[_EXPRESSION_FILE] = (len(each.expression), None, [each.expression], _EXPRESSION_FILE)
+    code = compile(each.expression, _EXPRESSION_FILE, "eval")
     found = eval(code, shell.user_global_ns, shell.user_ns)
     try:
         items = iter(found)

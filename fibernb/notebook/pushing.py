@@ -93,11 +93,14 @@ class PushLedger:
         return None if entry.arrived else True
 
 
-def pack(names: Iterable[str], namespace: Mapping[str, object]) -> dict[str, Parcel]:
-    """Pickle these values of the notebook; one that cannot be pickled becomes a stand-in that raises when used."""
+def pack(names: Iterable[str], namespace: Mapping[str, object], *, strict: bool = False) -> dict[str, Parcel]:
+    """Pickle these values of the notebook.
+
+    One that cannot be pickled becomes a stand-in that raises SerializationError when used; ``strict`` raises it now.
+    """
     parcels = {}
     for name in names:
-        data = _dumps(name, namespace[name])
+        data = serialize.dumps(namespace[name], name) if strict else _dumps(name, namespace[name])
         parcels[name] = Parcel(serialize.content_digest(data), data)
     return parcels
 

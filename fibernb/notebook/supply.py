@@ -45,10 +45,11 @@ class Supply:
         return shipment
 
     def push(self, cluster: Cluster, ranks: Sequence[Rank], names: Iterable[str]) -> None:
-        """Send these names, changed or not, and wait until they have arrived."""
+        """Send these names, changed or not, and wait until they have arrived. Raises what keeps them from it."""
         wanted = self._known(names)
+        parcels = pack(wanted, self._shell.user_ns, strict=True)
         self._ledger(cluster).forget(ranks, wanted)
-        self._ship(cluster, ranks, pack(wanted, self._shell.user_ns)).check()
+        self._ship(cluster, ranks, parcels).check()
 
     def note_sent(self, cluster: Cluster, ranks: Sequence[Rank], names: Iterable[str]) -> None:
         """The ranks hold something of their own under these names, made from the notebook's values of now."""

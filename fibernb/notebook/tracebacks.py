@@ -15,7 +15,7 @@ import IPython
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.errors import FibernbError, RemoteTraceback
-from fibernb.notebook.each import EXPRESSION_FILE
+from fibernb.notebook.each import items_of
 from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.usage import UsageError
 
@@ -53,7 +53,7 @@ class TracebackHook:
             kind, error, trace = None, None, None
         lines = None if error is None else render(error, trace, self._name_of_file)
         if error is None or lines is None:
-            if error is not None and any(_file_of(entry) == EXPRESSION_FILE for entry in _entries(trace)):
+            if error is not None and any(entry.tb_frame.f_code is items_of.__code__ for entry in _entries(trace)):
                 exc_tuple = kind, error, _users_part(error, trace)
             self._original(exc_tuple, *args, **options)
             return

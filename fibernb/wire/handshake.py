@@ -15,14 +15,14 @@ from fibernb.model import ClientId, EngineId, Rank, Struct, TaskId
 PROTOCOL: Final = 1  # both sides must speak the same
 
 
-class Credentials(Struct, frozen=True):
+class Credentials(Struct, frozen=True, kw_only=True):
     key: str  # of the cluster, from its connection file
     version: str  # of FiberNB
     protocol: int = PROTOCOL
     python: tuple[int, int] = (0, 0)  # major, minor
 
 
-class ClientHello(Message, frozen=True):
+class ClientHello(Message, frozen=True, kw_only=True):
     """``instance`` tells two processes apart that picked the same client number."""
 
     credentials: Credentials
@@ -35,7 +35,7 @@ class ClientHello(Message, frozen=True):
     engine: EngineId | None = None  # the one that the client lives in, if it does
 
 
-class EngineHello(Message, frozen=True):
+class EngineHello(Message, frozen=True, kw_only=True):
     """Opens an engine's data socket; the fields are those of `fibernb.core.events.EngineAttached`."""
 
     credentials: Credentials
@@ -48,14 +48,14 @@ class EngineHello(Message, frozen=True):
     redelivers: int = 0
 
 
-class ControlHello(Message, frozen=True):
+class ControlHello(Message, frozen=True, kw_only=True):
     """Opens an engine's control socket. It comes before the data socket's `EngineHello`."""
 
     credentials: Credentials
     engine: EngineId
 
 
-class NodeHello(Message, frozen=True):
+class NodeHello(Message, frozen=True, kw_only=True):
     """The process that forks engines on a host."""
 
     credentials: Credentials
@@ -67,7 +67,7 @@ class NodeHello(Message, frozen=True):
 Hello: TypeAlias = ClientHello | EngineHello | ControlHello | NodeHello
 
 
-class Welcome(Message, frozen=True):
+class Welcome(Message, frozen=True, kw_only=True):
     cluster: str
     version: str
     hub_pid: int
@@ -75,7 +75,7 @@ class Welcome(Message, frozen=True):
     limit: str = ""
 
 
-class Refused(Message, frozen=True):
+class Refused(Message, frozen=True, kw_only=True):
     """The hub does not talk to this peer, and hangs up. ``kind``: "auth", "version", "protocol" or "taken"."""
 
     kind: str
@@ -85,29 +85,29 @@ class Refused(Message, frozen=True):
 # ---- hub to node ----------------------------------------------------------------------------------------
 
 
-class Seat(Struct, frozen=True):
+class Seat(Struct, frozen=True, kw_only=True):
     engine: EngineId
     rank: Rank
 
 
-class Fork(Message, frozen=True):
+class Fork(Message, frozen=True, kw_only=True):
     seats: list[Seat]
 
 
-class EndProcesses(Message, frozen=True):
+class EndProcesses(Message, frozen=True, kw_only=True):
     """SIGKILL to these engines."""
 
     engines: list[EngineId]
 
 
-class EndNode(Message, frozen=True):
+class EndNode(Message, frozen=True, kw_only=True):
     """End all engines and the node itself, at once."""
 
 
 # ---- node to hub ----------------------------------------------------------------------------------------
 
 
-class ProcessExited(Message, frozen=True):
+class ProcessExited(Message, frozen=True, kw_only=True):
     engine: EngineId
     rank: Rank
     exit_code: int  # negative: the signal
@@ -115,7 +115,7 @@ class ProcessExited(Message, frozen=True):
     evidence: str = ""  # such as "peak memory 812 MB"
 
 
-class ForkFailed(Message, frozen=True):
+class ForkFailed(Message, frozen=True, kw_only=True):
     engines: list[EngineId]
     reason: str
 

@@ -263,6 +263,8 @@ def test_autoscale(cluster: Cluster, hub: FakeHub) -> None:
     for bounds in ((-1, 2), (3, 2), (0, 0)):
         with pytest.raises(ConfigError):
             cluster.autoscale(*bounds)
+    with pytest.raises(ClusterError, match="a test says so"):
+        cluster.autoscale(0, 65)
 
 
 def test_the_place_is_told_when_it_changes(cluster: Cluster, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,9 @@ class PlainErrors:
     def unknown_object(self, object_id: int) -> bytes:
         return f"unknown object {object_id}".encode()
 
+    def too_large(self, size_bytes: int, limit_bytes: int) -> bytes:
+        return f"too large: {size_bytes} of {limit_bytes}".encode()
+
     def refused(self, reason: str) -> bytes:
         return f"refused: {reason}".encode()
 

@@ -42,10 +42,7 @@ def check_places(board: Board) -> None:
     )
     pinned = Counter(task.id for seat in board.seats.values() for task in seat.pinned)
     sent = Counter(
-        task.id
-        for engine in board.engines.values()
-        for task in engine.line
-        if board.tasks.get(task.id) is task
+        task.id for engine in board.engines.values() for task in engine.line if board.tasks.get(task.id) is task
     )
     places = queued + pinned + sent
     assert not places or max(places.values()) == 1, "a task stands in two places"
@@ -132,9 +129,7 @@ def check_nodes(board: Board) -> None:
         assert node.seats == len(engines)
         assert node.slots is None or node.seats <= node.slots or node.seats > 0
         assert node.idle == sum(1 for e in engines if board.seats[e.rank].state is SeatState.IDLE)
-        special = [
-            task.group.options.resources for engine in engines for task in engine.line if not task.group.plain
-        ]
+        special = [task.group.options.resources for engine in engines for task in engine.line if not task.group.plain]
         assert node.extra_milli == sum(max(0, r.milli_cpus - SEAT_MILLI) for r in special)
         assert 0 <= node.milli_gpus == sum(r.milli_gpus for r in special)
         assert node.milli_gpus <= node.capacity.milli_gpus

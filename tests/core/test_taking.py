@@ -225,6 +225,17 @@ def test_giving_back_fewer_tells_what_has_begun() -> None:
     assert bench.results() == {}
 
 
+def test_calls_given_back_may_go_to_an_idle_engine() -> None:
+    bench = Bench(seats=2)
+    bench.learn(1e-3)
+    bench.pin(9, [1])
+    bench.submit(1, 2, 3)
+    bench.done(2, task(9))
+    bench.wait(1.0)
+    bench.recalled(1, 2, 4)
+    assert bench.calls() == {2: [task(2), task(3)]}
+
+
 def test_strangers_say_nothing() -> None:
     bench = Bench(seats=1)
     bench.tell(1, Output(task=task(1, 99), rank=0, sequence=0, stream="stdout", text="x"))

@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 import fibernb as fnb
+from fibernb import config as configuration
 from fibernb.client.cluster import Cluster
-from fibernb.errors import NotConnected
+from fibernb.errors import ClusterError, NotConnected
+from fibernb.hub import place as place_of_clusters
+from fibernb.hub.connection import list_connections
 from tests.integration.conftest import Place, wait_until
 
 TASKS = 2000
@@ -222,6 +225,37 @@ def test_a_detached_cluster_stays_until_it_is_stopped(place: Place) -> None:
     cluster = fnb.connect("kept")
     assert cluster.ranks[:]["x"] == [5]
     cluster.stop()
+    place.wait_empty()
+
+
+@pytest.mark.parametrize("node_too", [False, True])
+def test_attaching_when_the_hub_has_been_killed(place: Place, node_too: bool) -> None:
+    code = """
+        import os, signal, sys, fibernb as fnb
+        cluster = fnb.init(workers=1, lease_s=5, name="orphan")
+        cluster.ranks[:]["x"] = 5
+        connection = cluster.connection
+        for pid in [connection.node_pid] * int(sys.argv[1]) + [connection.pid, os.getpid()]:
+            os.kill(pid, signal.SIGKILL)
+    """
+    place.run(code, str(int(node_too)))
+    wait_until(lambda: not place_of_clusters.is_locked(place.directory / "orphan"))
+    if node_too:
+        with pytest.raises(NotConnected, match="start a new one"):
+            fnb.connect("orphan")
+        assert not fnb.is_initialized()
+        assert not list_connections(configuration.load())
+    else:
+        assert fnb.connect("orphan").ranks[:]["x"] == [5]
+        fnb.current_cluster().stop()
+        fnb.shutdown()
+    place.wait_empty()
+
+
+def test_a_cluster_that_cannot_have_its_seats_is_not_left_behind(place: Place) -> None:
+    with pytest.raises(ClusterError, match="more than"):
+        fnb.init(workers=10**6, lease_s=60)
+    assert not fnb.is_initialized()
     place.wait_empty()
 
 

@@ -315,6 +315,22 @@ def test_interrupting_a_get_stops_its_tasks(kernel: Kernel, tmp_path: Path) -> N
     assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
 
 
+def test_an_edited_module_is_never_stale(kernel: Kernel, tmp_path: Path) -> None:
+    module = tmp_path / "edited_while_in_use.py"
+    module.write_text("def f(): return 1")
+    kernel.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport edited_while_in_use as m")
+    kernel.run("from edited_while_in_use import f\ntask = fnb.remote(lambda: (m.f(), f()))")
+    assert kernel.run("%%parallel\nm.f(), f()").result == "[0-2] (1, 1)"
+    assert kernel.run("fnb.get(task.remote())").result == "(1, 1)"
+    module.write_text("def f(): return 2")
+    assert kernel.run("%%parallel\nm.f(), f()").result == "[0-2] (2, 2)"
+    assert kernel.run("fnb.get([task.remote() for _ in range(9)]) == [(2, 2)] * 9").result == "True"
+    module.write_text("def f(: return 3")
+    assert kernel.fail("%%parallel\nm.f()").error == "SyntaxError"
+    module.write_text("def f(): return 4")
+    assert kernel.run("%%parallel -w 0\nf()").result == "[0] 4"
+
+
 def test_interrupting_an_await(kernel: Kernel) -> None:
     kernel.run("import time\nfrom IPython import get_ipython")
     kernel.run("%%parallel -a handle\ntime.sleep(60)")

@@ -162,17 +162,18 @@ def test_bad_lines_run_nothing(notebook: Notebook, cluster: FakeCluster, line: s
     assert cluster.handle is None
 
 
-@pytest.mark.parametrize("expression", ["nope", "[1 / 0]", "(f(x) for x in [1])"])
+@pytest.mark.parametrize("expression", ["nope", "[1 / 0]", "(f(x) for x in [1])", "g()"])
 def test_errors_of_items_show_the_user_only_their_own_lines(
     notebook: Notebook, cluster: FakeCluster, expression: str
 ) -> None:
-    notebook.run("def f(x):\n    return {}[x]")
+    notebook.run("def f(x):\n    return {}[x]\ndef g():\n    yield f(1)")
     with pytest.raises((NameError, ZeroDivisionError, KeyError)) as raised:
         notebook.run(f"%%parallel --each x={expression}\nx")
     assert raised.typename in notebook.out
-    assert expression in without_escapes(notebook.out)
-    assert "fibernb/notebook" not in notebook.out
-    assert ("return {}[x]" in without_escapes(notebook.out)) == ("f(x)" in expression)
+    shown = without_escapes(notebook.out)
+    assert ("yield f(1)" if expression == "g()" else expression) in shown
+    assert "fibernb/notebook" not in shown
+    assert ("return {}[x]" in shown) == (raised.type is KeyError)
     with pytest.raises(UsageError, match="--each x=5 gives int, not items"):
         notebook.run("%%parallel --each x=5\nx")
 
@@ -197,8 +198,7 @@ def test_help(notebook: Notebook) -> None:
     for source in ("%%parallel --help\n1", "%%parallel --help", "%%parallel -w 0 -h\n\n"):
         notebook.run(source)
         assert "examples:" in notebook.out
-    with pytest.raises(NameError):
-        notebook.run("%%parallel\n--help")
+    assert notebook.run("%%parallel\n'--help'") == ["--help"] * 2
 
 
 # ---- stopping --------------------------------------------------------------------------------------------
@@ -369,6 +369,10 @@ def test_push_and_pull(notebook: Notebook, cluster: FakeCluster) -> None:
         notebook.run("%fiber pull a b --into c")
     with pytest.raises(UsageError, match="no variable 'q'"):
         notebook.run("%fiber push q")
+    notebook.run("import threading\nc = [threading.Lock()]")
+    with pytest.raises(SerializationError, match=r"c\[0\]"):
+        notebook.run("%fiber push a c")
+    assert len(cluster.pushes) == 3
 
 
 def test_scatter_and_gather(notebook: Notebook, cluster: FakeCluster) -> None:

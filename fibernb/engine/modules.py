@@ -1,0 +1,94 @@
+"""Keeps the user's own modules fresh: one whose file has changed is loaded again before the next call runs.
+
+Only modules beside the user's work are looked after: not those of Python, of installed packages, or of FiberNB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import site
+import sys
+import sysconfig
+from importlib.util import cache_from_source
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypeAlias
+
+from IPython.extensions.autoreload import superreload
+
+Stamp: TypeAlias = tuple[int, int]
+"""Time of the last change in nanoseconds, and size in bytes."""
+
+_INSTALLED: Final = tuple(
+    {
+        f"{os.path.realpath(path)}{os.sep}"
+        for path in (
+            *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+            *site.getsitepackages(),
+            site.getusersitepackages(),
+            str(Path(__file__).parents[1]),
+        )
+    }
+)
+
+
+class LocalModules:
+    """The user's modules that this process has imported, and how their files looked then."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[str, tuple[str, Stamp]] = {}  # by name of the module: its file, and the file's stamp
+        self._looked_at = 0  # how many modules there were at the last look
+
+    def refresh(self) -> list[str]:
+        """Load modules again whose files have changed: their names.
+
+        Functions and classes that were imported from them before are brought up to date in place. Raises what the new
+        source raises; it is then tried again the next time, so that no stale code runs.
+        """
+        self.note()
+        changed = [name for name, (path, stamp) in self._stamps.items() if stamp_of(path) not in (None, stamp)]
+        for name in changed:
+            self._reload(name)
+        return changed
+
+    def note(self) -> None:
+        """See what has been imported since the last time. Soon after the import: the file may be edited at any time."""
+        if len(sys.modules) == self._looked_at:
+            return
+        for name, module in list(sys.modules.items()):
+            if name not in self._stamps and name != "__main__":
+                path = source_of(module)
+                stamp = None if path is None else stamp_of(path)
+                if path is not None and stamp is not None:
+                    self._stamps[name] = path, stamp
+        self._looked_at = len(sys.modules)
+
+    def _reload(self, name: str) -> None:
+        path, _ = self._stamps[name]
+        stamp = stamp_of(path)
+        module = sys.modules.get(name)
+        if module is not None:
+            with contextlib.suppress(OSError, NotImplementedError):
+                os.unlink(cache_from_source(path))  # which Python takes for fresh if the size and the second are the same
+            superreload(module, old_objects={})
+        if stamp is not None:
+            self._stamps[name] = path, stamp
+
+
+def source_of(module: object) -> str | None:
+    """The file of a module of the user's own; None for any other, and for what only stands for a module."""
+    known = vars(module) if isinstance(module, ModuleType) else {}
+    path = known.get("__file__")
+    if not isinstance(path, str) or not path.endswith(".py") or known.get("__spec__") is None:
+        return None
+    return None if os.path.realpath(path).startswith(_INSTALLED) else path
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """How a file looks now; None while it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
