@@ -45,6 +45,9 @@ ATOMS: dict[Any, st.SearchStrategy[Any]] = {
 def values(type_: Any) -> st.SearchStrategy[Any]:
     """Values of a type that a field of a message may have."""
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
+    if origin is typing.Annotated:
+        _, limits = arguments
+        return st.integers(limits.ge, 2**63 - 1 if limits.le is None else limits.le)
     if origin is list:
         return st.lists(values(arguments[0]), max_size=3)
     if origin is tuple and arguments[-1] is Ellipsis:
@@ -61,7 +64,7 @@ def values(type_: Any) -> st.SearchStrategy[Any]:
 
 
 def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
-    hints = typing.get_type_hints(type_)
+    hints = typing.get_type_hints(type_, include_extras=True)
     fields = {name: values(hints[name]) for name in type_.__struct_fields__}
     if type_ in (Call, Result):
         return st.tuples(*fields.values()).map(lambda arguments: type_(*arguments))
