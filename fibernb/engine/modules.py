@@ -10,6 +10,7 @@ import os
 import site
 import sys
 import sysconfig
+import weakref
 from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
@@ -20,17 +21,13 @@ from IPython.extensions.autoreload import superreload
 Stamp: TypeAlias = tuple[int, int]
 """Time of the last change in nanoseconds, and size in bytes."""
 
-_INSTALLED: Final = tuple(
-    {
-        f"{os.path.realpath(path)}{os.sep}"
-        for path in (
-            *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-            *site.getsitepackages(),
-            site.getusersitepackages(),
-            str(Path(__file__).parents[1]),
-        )
-    }
+_PLACES: Final = (
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+    str(Path(__file__).parents[1]),
 )
+_INSTALLED: Final = tuple({f"{path}{os.sep}" for place in _PLACES for path in (place, os.path.realpath(place))})
 
 
 class LocalModules:
@@ -38,7 +35,9 @@ class LocalModules:
 
     def __init__(self) -> None:
         self._stamps: dict[str, tuple[str, Stamp]] = {}  # by name of the module: its file, and the file's stamp
-        self._looked_at = 0  # how many modules there were at the last look
+        self._seen: set[str] = set()  # names of all modules that have been looked at
+        self._count = 0  # how many modules there were then
+        self._superseded: dict[tuple[str, str], list[weakref.ref[object]]] = {}  # what others may still hold
 
     def refresh(self) -> list[str]:
         """Load modules again whose files have changed: their names.
@@ -54,15 +53,15 @@ class LocalModules:
 
     def note(self) -> None:
         """See what has been imported since the last time. Soon after the import: the file may be edited at any time."""
-        if len(sys.modules) == self._looked_at:
+        if len(sys.modules) == self._count:
             return
-        for name, module in list(sys.modules.items()):
-            if name not in self._stamps and name != "__main__":
-                path = source_of(module)
-                stamp = None if path is None else stamp_of(path)
-                if path is not None and stamp is not None:
-                    self._stamps[name] = path, stamp
-        self._looked_at = len(sys.modules)
+        for name in sys.modules.keys() - self._seen - {"__main__"}:
+            path = source_of(sys.modules.get(name))
+            stamp = None if path is None else stamp_of(path)
+            if path is not None and stamp is not None:
+                self._stamps[name] = path, stamp
+        self._seen.update(sys.modules)
+        self._count = len(sys.modules)
 
     def _reload(self, name: str) -> None:
         path, _ = self._stamps[name]
@@ -70,8 +69,8 @@ class LocalModules:
         module = sys.modules.get(name)
         if module is not None:
             with contextlib.suppress(OSError, NotImplementedError):
-                os.unlink(cache_from_source(path))  # which Python takes for fresh if the size and the second are the same
-            superreload(module, old_objects={})
+                os.unlink(cache_from_source(path))  # passes for fresh if the size and the second are the same
+            superreload(module, old_objects=self._superseded)
         if stamp is not None:
             self._stamps[name] = path, stamp
 
@@ -82,7 +81,7 @@ def source_of(module: object) -> str | None:
     path = known.get("__file__")
     if not isinstance(path, str) or not path.endswith(".py") or known.get("__spec__") is None:
         return None
-    return None if os.path.realpath(path).startswith(_INSTALLED) else path
+    return None if path.startswith(_INSTALLED) or os.path.realpath(path).startswith(_INSTALLED) else path
 
 
 def stamp_of(path: str) -> Stamp | None:

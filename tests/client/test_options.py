@@ -50,6 +50,7 @@ def test_options_add_up() -> None:
         {"resources": 5},
         {"resources": {"CPU": 1}},
         {"num_returns": -1},
+        {"num_returns": 10**9},
         {"num_returns": 1.5},
         {"max_retries": -2},
         {"max_retries": True},

@@ -1,6 +1,6 @@
 from fibernb import serialize
 from fibernb.core.errorvalues import ErrorValues
-from fibernb.errors import ObjectLost, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
+from fibernb.errors import ObjectLost, SerializationError, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
 
 ERRORS = ErrorValues()
 
@@ -34,6 +34,9 @@ def test_a_missing_rank_says_which_exist() -> None:
 
 def test_others() -> None:
     assert isinstance(serialize.loads_error(ERRORS.unknown_object(255)), ObjectLost)
+    too_large = serialize.loads_error(ERRORS.too_large(2000, 1000))
+    assert isinstance(too_large, SerializationError)
+    assert "2,000 bytes" in str(too_large)
     assert str(serialize.loads_error(ERRORS.refused("no"))) == "no"
     assert type(serialize.loads_error(ERRORS.refused("no"))) is TaskError
 

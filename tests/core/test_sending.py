@@ -1,9 +1,9 @@
 import pytest
 
 from fibernb.core.events import EngineAttached, LiveEngine, NodeUp, RecoverFrom
-from fibernb.core.messages import Forget, Recall, Run, Scale, Started, Submit
+from fibernb.core.messages import Forget, PutObjects, Recall, Run, Scale, Started, Submit
 from fibernb.core.settings import CoreSettings
-from fibernb.model import Call, Resources, TaskOptions
+from fibernb.model import Call, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, G, task
 from tests.core.invariants import board_of
 
@@ -363,3 +363,45 @@ def test_a_draining_seat_begins_a_line_without_being_busy() -> None:
     bench.say(Scale(seats=0))
     bench.done(1, task(1))
     assert bench.calls() == {1: [task(2)]}
+
+
+# ---- inputs -----------------------------------------------------------------------------------------------
+
+
+def with_inputs(*deps: int, numbers: range) -> Submit:
+    """Calls that refer to one of the objects in turn."""
+    calls = [Call(task(number), b"", (task(deps[number % len(deps)]),)) for number in numbers]
+    return Submit(function=F, calls=calls)
+
+
+def put(*numbers: int, size: int) -> PutObjects:
+    return PutObjects(objects=[Result(task(number), b"x" * size) for number in numbers])
+
+
+def test_large_inputs_make_small_batches() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_batch_bytes=1000))
+    bench.learn(1e-5)
+    bench.say(put(*range(100, 120), size=400), with_inputs(*range(100, 120), numbers=range(20)))
+    assert lengths(bench) == [3, 3], "one that there must be, and what fits beside it"
+
+
+def test_an_input_that_many_calls_share_counts_once() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_batch_bytes=1000))
+    bench.learn(1e-5)
+    bench.say(put(100, size=5000), with_inputs(100, numbers=range(20)))
+    assert lengths(bench) == [20]
+
+
+def test_no_batch_is_larger_than_a_message_may_be() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_batch_bytes=1000, max_call_bytes=1000))
+    bench.learn(1e-5)
+    bench.say(put(100, 101, size=900), with_inputs(100, 101, numbers=range(4)))
+    assert lengths(bench) == [1, 1]
+
+
+def test_one_large_call_among_small_ones_travels_alone() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_batch_bytes=1000))
+    bench.learn(1e-5)
+    sizes = [1, 1, 1, 1000, 1, 1, 1, 1, 1]
+    bench.say(Submit(function=F, calls=[Call(task(number), b"x" * size) for number, size in enumerate(sizes)]))
+    assert lengths(bench) == [1, 1]

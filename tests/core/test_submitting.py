@@ -2,6 +2,7 @@ from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
 from fibernb.core.messages import (
     Cancel,
     DefineFunction,
+    Done,
     Interrupt,
     PutObjects,
     Release,
@@ -10,6 +11,7 @@ from fibernb.core.messages import (
     Submit,
     SubmitPinned,
 )
+from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, task
 from tests.core.invariants import board_of, sizes
@@ -292,3 +294,47 @@ def test_after_a_restart_calls_find_their_engines() -> None:
     tasks = board_of(bench.scheduler).tasks
     assert [tasks[task(number)].group.client.id for number in (1, 2, 3)] == [ANNA] * 3
     assert tasks[task(3)].rank == 0
+
+
+# ---- calls that no message can hold -----------------------------------------------------------------------
+
+SMALL = CoreSettings(max_call_bytes=1000)
+TOO_LARGE = (Outcome.ERROR, b"too large: 1204 of 1000")
+
+
+def test_inputs_that_no_message_can_hold_fail_the_call_and_its_dependents() -> None:
+    bench = Bench(seats=1, settings=SMALL)
+    bench.say(
+        PutObjects(objects=[Result(task(100), b"x" * 600), Result(task(101), b"x" * 600)]),
+        Submit(
+            function=F,
+            calls=[
+                Call(task(1), b"args", (task(100), task(101), task(100))),
+                Call(task(2), b"args", (task(1),)),
+                Call(task(3), b"args", (task(100),)),
+            ],
+        ),
+    )
+    assert bench.calls() == {1: [task(3)]}
+    assert bench.results() == {task(1): TOO_LARGE, task(2): TOO_LARGE}
+
+
+def test_inputs_that_turn_out_too_large_fail_the_call() -> None:
+    bench = Bench(seats=1, settings=SMALL)
+    bench.submit(1)
+    bench.say(
+        PutObjects(objects=[Result(task(100), b"x" * 600)]),
+        Submit(function=F, calls=[Call(task(2), b"args", (task(1), task(100)))]),
+    )
+    bench.tell(1, Done(sequence=1, results=[Result(task(1), b"x" * 600)]))
+    assert bench.results() == {task(1): (Outcome.OK, b"x" * 600), task(2): TOO_LARGE}
+
+
+def test_pinned_calls_with_too_large_inputs_fail() -> None:
+    bench = Bench(seats=2, settings=SMALL)
+    bench.say(
+        PutObjects(objects=[Result(task(100), b"x" * 1200)]),
+        SubmitPinned(function=F, first=task(1), ranks=[0, 1], args=[b"args"], deps=(task(100),)),
+    )
+    assert bench.results() == {task(1): TOO_LARGE, task(2): TOO_LARGE}
+    assert bench.runs() == []

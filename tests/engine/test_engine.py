@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ import pytest
 
 from fibernb import serialize
 from fibernb.core.messages import Forget, Interrupt, Recall, Recalled, Run
-from fibernb.errors import ProtocolError, SerializationError, TaskCancelled
+from fibernb.engine import runner
+from fibernb.errors import ProtocolError, SerializationError, TaskCancelled, TaskError
 from fibernb.model import Call, Outcome, Result, TaskOptions
 from fibernb.wire import codec
 from tests.engine.conftest import ENGINE, RANK, InProcess
@@ -402,3 +404,107 @@ def record(function: Callable[[int], int]) -> Callable[[int], int]:
 
 def run_recorded(x: int) -> int:
     return functions["now"](x)
+
+
+# ---- what cannot be told ----------------------------------------------------------------------------------
+
+
+class ExitsWhenUnpickled:
+    def __reduce__(self) -> tuple[object, ...]:
+        return sys.exit, (3,)
+
+
+class ExitsWhenPickled(Exception):
+    def __reduce__(self) -> tuple[object, ...]:
+        raise SystemExit(3)
+
+
+class ExitsWhenLookedAt(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def raise_chain(length: int, link: str) -> None:
+    error = ValueError(0)
+    for number in range(1, length):
+        inner, error = error, ValueError(number)
+        setattr(error, link, inner)
+    raise error
+
+
+def raise_nested_group(depth: int) -> None:
+    error: Exception = ValueError("innermost")
+    for _ in range(depth):
+        error = ExceptionGroup("outer", [error])
+    raise error
+
+
+def raise_large(size: int) -> None:
+    raise ValueError("x" * size)
+
+
+def raise_it(kind: type[BaseException]) -> None:
+    raise kind("told")
+
+
+@pytest.mark.parametrize("link", ["__cause__", "__context__"])
+def test_chains_of_exceptions_may_be_long(in_process: InProcess, link: str) -> None:
+    def scenario(hub: FakeHub) -> None:
+        with pytest.raises(ValueError, match="2999"):
+            hub.call(ENGINE, raise_chain, 3000, link)
+        assert hub.call(ENGINE, double, 4) == 8
+
+    in_process.play(scenario)
+
+
+@pytest.mark.parametrize("kind", [ExitsWhenPickled, ExitsWhenLookedAt])
+def test_exceptions_that_end_whoever_looks_at_them(in_process: InProcess, kind: type[BaseException]) -> None:
+    def scenario(hub: FakeHub) -> None:
+        with pytest.raises((kind, TaskError), match=r"told|ExitsWhen"):
+            hub.call(ENGINE, raise_it, kind)
+        assert hub.call(ENGINE, double, 4) == 8
+
+    in_process.play(scenario)
+
+
+def test_groups_of_exceptions_may_be_deep(in_process: InProcess) -> None:
+    def scenario(hub: FakeHub) -> None:
+        with pytest.raises((ExceptionGroup, TaskError)):
+            hub.call(ENGINE, raise_nested_group, 2000)
+        assert hub.call(ENGINE, double, 4) == 8
+
+    in_process.play(scenario)
+
+
+def test_a_function_whose_unpickling_exits_fails_its_calls(in_process: InProcess) -> None:
+    def scenario(hub: FakeHub) -> None:
+        trap = ExitsWhenUnpickled()
+
+        def sprung() -> object:
+            return trap
+
+        with pytest.raises(SystemExit):
+            hub.call(ENGINE, sprung)
+        assert hub.call(ENGINE, double, 4) == 8
+
+    in_process.play(scenario)
+
+
+def test_results_that_no_message_can_hold(in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "MAX_RESULT_BYTES", 10_000)
+
+    def scenario(hub: FakeHub) -> None:
+        with pytest.raises(SerializationError, match="result of bytes takes 20,0"):
+            hub.call(ENGINE, bytes, 20_000)
+        (several,) = hub.send(ENGINE, several_of, (6000,), options=TaskOptions(num_returns=2))
+        with pytest.raises(SerializationError, match="12,0"):
+            hub.value(several)
+        with pytest.raises(SerializationError, match="the ValueError that the task raised"):
+            hub.call(ENGINE, raise_large, 20_000)
+        assert hub.call(ENGINE, double, 4) == 8
+
+    in_process.play(scenario)
+
+
+def several_of(size: int) -> tuple[bytes, bytes]:
+    return bytes(size), bytes(size)

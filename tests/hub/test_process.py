@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,3 +139,34 @@ def test_spawning_where_there_is_no_python(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.executable", "/no/such/python")
     with pytest.raises(OSError, match="No such file"):
         spawn_node("/tmp")
+
+
+def serve_failing_hub(directory: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, FakeHub]:
+    hub = FakeHub(RuntimeError("a flaw"))
+    monkeypatch.setattr(process, "_set_up", lambda *_: hub)
+    return process.serve(directory, resume=True, node_pid=0, lock=None, says=None), hub
+
+
+def test_hubs_that_fail_in_a_row_end_the_cluster(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(process.MAX_FAILURES - 1):
+        code, hub = serve_failing_hub(directory, monkeypatch)
+        assert (code, hub.ended) == (1, False)
+    code, hub = serve_failing_hub(directory, monkeypatch)
+    assert (code, hub.ended, directory.exists()) == (0, True, False)
+    assert "again and again" in hub.reason
+    assert "a flaw" in hub.reason
+
+
+def test_hubs_that_fail_now_and_then_are_started_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "SETTLED_S", 0.0)
+    for _ in range(2 * process.MAX_FAILURES):
+        assert serve_failing_hub(directory, monkeypatch)[0] == 1
+
+
+def test_a_failing_hub_whose_directory_has_gone_ends_the_cluster(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(directory)
+    monkeypatch.setattr(process.logs, "set_up", lambda _: None)
+    code, hub = serve_failing_hub(directory, monkeypatch)
+    assert (code, hub.ended) == (0, True)

@@ -147,3 +147,28 @@ def test_a_postponed_stranger_is_met_at_the_release_with_all_that_it_said(room: 
     assert room.strangers == []
     room.board.release()
     assert [(who, len(data)) for who, data in room.strangers] == [(peer, 5), (peer, codec.MAX_HELLO_BYTES + 1)]
+
+
+def test_a_peer_that_cannot_be_told_what_it_must_hear_is_dropped(
+    room: Room, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = transport.dial(ADDRESS)
+    peer = room.meet(link)
+    room.board.admit(peer, room.heard.append)
+    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 100)
+    room.board.send(peer, HubStops(reason="x" * 100))
+    room.board.turn(None)
+    assert room.heard == [None]
+    assert "over the limit" in caplog.text
+    assert gone(link)
+
+
+def test_a_peer_that_has_gone_is_not_dropped_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = transport.dial(ADDRESS)
+    peer = room.meet(link)
+    room.board.admit(peer, room.heard.append)
+    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 100)
+    room.board.send(peer, HubStops(reason="x" * 100))
+    link.close()
+    room.turn()
+    assert room.heard == [None]

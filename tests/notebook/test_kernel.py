@@ -319,7 +319,7 @@ def test_an_edited_module_is_never_stale(kernel: Kernel, tmp_path: Path) -> None
     module = tmp_path / "edited_while_in_use.py"
     module.write_text("def f(): return 1")
     kernel.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport edited_while_in_use as m")
-    kernel.run("from edited_while_in_use import f\ntask = fnb.remote(lambda: (m.f(), f()))")
+    kernel.run("import fibernb as fnb\nfrom edited_while_in_use import f\ntask = fnb.remote(lambda: (m.f(), f()))")
     assert kernel.run("%%parallel\nm.f(), f()").result == "[0-2] (1, 1)"
     assert kernel.run("fnb.get(task.remote())").result == "(1, 1)"
     module.write_text("def f(): return 2")
