@@ -3,7 +3,7 @@
 #   make demo     the example notebooks, run headless; prints what they came to
 #   make test     linters, types, layers, the test suite and the notebooks, on every supported Python of this machine
 #   make lab      JupyterLab on the notebooks
-#   make bench    the benchmarks, written to docs/benchmarks.md; PEERS=all: beside Ray, Dask and ipyparallel
+#   make bench    the benchmarks, written to docs/benchmarks.md and README.md; PEERS=all: beside Ray, Dask and ipyparallel
 #   make clean    removes everything that the others made
 
 SHELL := /bin/bash
@@ -37,10 +37,10 @@ lab: .venv/.has-lab
 
 ifeq ($(PEERS),all)
 bench: .venv-peers/.has-peers
-	.venv-peers/bin/python -m benchmarks --peers --write docs/benchmarks.md
+	.venv-peers/bin/python -m benchmarks --peers --write docs/benchmarks.md --readme README.md
 else
 bench: .venv/.has-notebooks
-	.venv/bin/python -m benchmarks --write docs/benchmarks.md
+	.venv/bin/python -m benchmarks --write docs/benchmarks.md --readme README.md
 endif
 
 clean:

@@ -21,6 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be given several times")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of each measurement (default: 5)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the Markdown there too")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="bring the tables of the README up to date too")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a figure is missed")
     return parser.parse_args()
 
@@ -47,6 +48,8 @@ def main() -> int:
     print(text)
     if options.write:
         options.write.write_text(text)
+    if options.readme:
+        options.readme.write_text(report.with_block(options.readme.read_text(), tables))
     return int(options.strict and not all(check.passed for check in checks))
 
 

@@ -34,13 +34,14 @@ class Table:
     note: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    in_readme: bool = False
 
 
 def number(value: float) -> str:
     """Three significant digits, without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{round(value, 3):.3g}"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -100,3 +101,15 @@ def document(command: str, facts: str, checks: Sequence[Check], tables: Sequence
     for table in tables:
         parts += [f"## {table.title}", table.note, markdown_table(table.head, table.rows)]
     return "\n\n".join(parts) + "\n"
+
+
+BLOCK_BEGIN = "<!-- benchmarks: written by make bench -->"
+BLOCK_END = "<!-- end of benchmarks -->"
+
+
+def with_block(readme: str, tables: Sequence[Table]) -> str:
+    """The README with the tables that belong there between its two markers."""
+    before, rest = readme.split(BLOCK_BEGIN)
+    _, after = rest.split(BLOCK_END)
+    parts = [f"{table.title}:\n\n{markdown_table(table.head, table.rows)}" for table in tables if table.in_readme]
+    return "\n\n".join([before + BLOCK_BEGIN, *parts, BLOCK_END + after])

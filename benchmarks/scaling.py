@@ -140,6 +140,7 @@ def scaling_figures(repeats: int, sizes: Sequence[int] = (256, 1024)) -> tuple[l
         "process exists; stop: `shutdown()` until hub and node are gone too. Memory is the mean proportional set size "
         "(PSS) of an idle engine.",
         head=("engines", "up, s", "down, s", "stop, s", "memory of one, MB", "idle hub, % of a core"),
+        in_readme=True,
         rows=[
             (
                 f"{size:,}",

@@ -19,7 +19,7 @@ from fibernb.client.inbox import Inbox
 from fibernb.client.interrupts import Deferral
 from fibernb.client.turns import Turns
 from fibernb.core.messages import Goodbye
-from fibernb.errors import FibernbError, NotConnected
+from fibernb.errors import BackendError, FibernbError, NotConnected
 from fibernb.model import ClientId
 from fibernb.transport import Link
 from fibernb.wire import codec
@@ -66,7 +66,14 @@ class Line:
         self._turns.watch(opened.link.fileno())
         self._inbox.take_in(opened.backlog)
         self._link = opened.link
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._lose(opened.link)
+            raise BackendError(
+                "the system does not let this process start a thread: end some processes, or raise the limit "
+                "(ulimit -u)"
+            ) from error
         return opened
 
     # ---- sending -----------------------------------------------------------------------------------------

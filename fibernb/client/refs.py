@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Protocol
 
@@ -193,10 +194,12 @@ class TaskFuture(concurrent.futures.Future[Any]):
             self._end_cancelled()
             return
         self.set_running_or_notify_cancel()
-        if answer.outcome is Outcome.OK:
-            self._take_value(answer)
+        try:
+            value = serialize.loads(answer.value) if answer.outcome is Outcome.OK else error_of(answer)
+        except BaseException as error:  # noqa: BLE001  whatever unpickling raises, even an exit, is the future's answer
+            self.set_exception(error)
         else:
-            self.set_exception(error_of(answer))
+            self._end(answer.outcome, value)
 
     def fail(self, error: BaseException) -> None:
         """End with an error, unless the future was cancelled first."""
@@ -208,13 +211,11 @@ class TaskFuture(concurrent.futures.Future[Any]):
         super().cancel()
         self.set_running_or_notify_cancel()
 
-    def _take_value(self, answer: Result) -> None:
-        try:
-            value = serialize.loads(answer.value)
-        except Exception as error:  # noqa: BLE001  whatever the class of the value raises is the future's answer
-            self.set_exception(error)
-        else:
+    def _end(self, outcome: Outcome, value: Any) -> None:
+        if outcome is Outcome.OK:
             self.set_result(value)
+        else:
+            self.set_exception(value)
 
 
 def value_of(answer: Result) -> Any:
@@ -239,8 +240,10 @@ def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], obje
     for callback in callbacks:
         try:
             callback(ref)
-        except (Exception, SystemExit):  # it may run in the session's thread, whose end would be noticed by nobody
-            log.exception("a callback of %r failed", ref)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            log.exception("a callback of %r failed", ref)  # the session's thread must not end with it
 
 
 def _tell_loop(loop: asyncio.AbstractEventLoop, arrival: asyncio.Future[None]) -> None:

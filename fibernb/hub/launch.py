@@ -6,6 +6,7 @@ without an owner, and a pipe on which the hub says `READY`, or why it cannot sta
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -109,7 +110,8 @@ def _start(directory: Path, config: Config, lock: int, *options: str) -> Connect
     if answer != READY:
         _end(process)
         raise _failure(directory, answer)
-    threading.Thread(target=process.wait, daemon=True, name="fibernb-reaper").start()
+    with contextlib.suppress(RuntimeError):  # no more threads are allowed: then it stays a zombie when it ends
+        threading.Thread(target=process.wait, daemon=True, name="fibernb-reaper").start()
     return read_connection(directory)
 
 

@@ -9,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.client.cells import CellResult
 from fibernb.notebook import values
+from fibernb.notebook.awaiting import Awaiting
 from fibernb.notebook.cell_tasks import CellTasks
 from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.completion import magic_matcher
@@ -47,6 +48,7 @@ class Extension:
         self._printer = Printer()
         self._tasks = CellTasks(self._printer)
         self._heartbeat = Heartbeat()
+        self._awaiting = Awaiting(shell)
         self._tracebacks = TracebackHook(shell)
         self._restarts = RestartHook(getattr(shell, "kernel", None), clusters.leave_running)
 
@@ -57,8 +59,8 @@ class Extension:
         data = DataVerbs(self._shell, self._clusters, supply, parallel)
         self._shell.register_magics(FiberMagics(self._shell, Verbs(self._shell, self._clusters, data), parallel))
         self._shell.Completer.custom_matchers.append(magic_matcher)
-        self._shell.input_transformers_cleanup.append(without_body)
-        for listener in (self._tasks, self._heartbeat):
+        self._shell.input_transformers_cleanup.extend([without_body, self._awaiting])
+        for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.register("pre_run_cell", listener.begin_cell)
             self._shell.events.register("post_run_cell", listener.end_cell)
         formatters = self._formatters()
@@ -74,11 +76,12 @@ class Extension:
         formatters = self._formatters()
         for kind in ("text/plain", "text/html"):
             formatters[kind].pop(CellResult, None)
-        for listener in (self._tasks, self._heartbeat):
+        for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.unregister("pre_run_cell", listener.begin_cell)
             self._shell.events.unregister("post_run_cell", listener.end_cell)
         self._heartbeat.end_cell()
-        self._shell.input_transformers_cleanup.remove(without_body)
+        for transformer in (without_body, self._awaiting):
+            self._shell.input_transformers_cleanup.remove(transformer)
         self._shell.Completer.custom_matchers.remove(magic_matcher)
         manager = self._shell.magics_manager
         for kind, names in NAMES.items():

@@ -56,6 +56,14 @@ class FiberMagics(Magics):
             print(asked)
             return None
 
+    async def awaited(self, line: str, cell: str) -> Any:
+        """What ``%%parallel`` does, while the event loop goes on."""
+        try:
+            return await self._parallel.await_cell(request.parse(line), cell)
+        except HelpAsked as asked:
+            print(asked)
+            return None
+
     def _expression(self, line: str) -> Any:
         source = line.strip()
         if not source:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import clear_output
@@ -26,8 +27,14 @@ from fibernb.notebook.printing import Printer
 from fibernb.notebook.request import Each, Request
 from fibernb.notebook.supply import Supply
 from fibernb.notebook.view import LiveView, view_for
-from fibernb.notebook.waiting import wait_for
+from fibernb.notebook.waiting import wait_for, wait_in_loop
 from fibernb.notebook.work import CellWork, EachWork, Heard, Work
+
+
+class _Started(NamedTuple):
+    work: Work
+    view: LiveView
+    show_output: Callable[[], None] | None  # while it runs
 
 
 class Parallel:
@@ -54,6 +61,15 @@ class Parallel:
         """Run a cell body as asked for: its values, or its handle when it runs in the background."""
         return self._run(request, body_of(self._shell, source, first_line=2))
 
+    async def await_cell(self, request: Request, source: str) -> Any:
+        """As `run_cell`, while the event loop goes on."""
+        started = self._start(request, body_of(self._shell, source, first_line=2))
+        if request.background is not None:
+            return self._leave_running(request, started.work, started.view)
+        with self._showing(request, started.work):
+            await wait_in_loop(started.work, started.view, request.timeout_s, started.show_output)
+        return self._value(request, started.work)
+
     def run_expression(self, source: str) -> Any:
         """The value of an expression on every rank."""
         return self._run(Request(), body_of(self._shell, source, first_line=1))
@@ -66,6 +82,14 @@ class Parallel:
         return len(running)
 
     def _run(self, request: Request, body: Body) -> Any:
+        started = self._start(request, body)
+        if request.background is not None:
+            return self._leave_running(request, started.work, started.view)
+        with self._showing(request, started.work):
+            wait_for(started.work, started.view, request.timeout_s, started.show_output)
+        return self._value(request, started.work)
+
+    def _start(self, request: Request, body: Body) -> _Started:
         config = configuration.load()
         cluster = self._cluster()
         cluster.adopt()
@@ -73,13 +97,18 @@ class Parallel:
         work = start(cluster, request, body, config)
         background = request.background is not None
         view = view_for(self._shell, wanted=config.progress, on_cancel=work.cancel, background=background)
-        if background:
-            return self._leave_running(request, work, view)
         streams = config.progress and request.output != "none" and work.sources == 1
+        return _Started(work, view, functools.partial(self._stream, work, view) if streams else None)
+
+    @contextlib.contextmanager
+    def _showing(self, request: Request, work: Work) -> Iterator[None]:
+        """In the end, however it comes about, the output is shown."""
         try:
-            wait_for(work, view, request.timeout_s, functools.partial(self._stream, work, view) if streams else None)
+            yield
         finally:
             self._printer.show(work.heard.blocks(request.output), work.labels)
+
+    def _value(self, request: Request, work: Work) -> Any:
         values = self._bound(request.into, work.outcome())
         return None if all(value is None for value in values) else values
 

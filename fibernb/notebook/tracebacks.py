@@ -15,13 +15,14 @@ import IPython
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.errors import FibernbError, RemoteTraceback
+from fibernb.notebook.awaiting import AWAITED
 from fibernb.notebook.each import items_of
 from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.usage import UsageError
 
 _RED: Final = "\x1b[0;31m"
 _PLAIN: Final = "\x1b[0m"
-_MAGIC_LINE: Final = "get_ipython().run_"
+_MAGIC_LINES: Final = ("get_ipython().run_", AWAITED)
 _FILE: Final = re.compile(r'^(\s*)File "([^"\n]+)"', re.MULTILINE)
 _REMOTE_CELL: Final = re.compile(r"In\[\d*\]")
 
@@ -149,7 +150,7 @@ def _file_of(entry: TracebackType) -> str:
 
 
 def _is_magic_line(entry: TracebackType) -> bool:
-    return linecache.getline(_file_of(entry), entry.tb_lineno).strip().startswith(_MAGIC_LINE)
+    return linecache.getline(_file_of(entry), entry.tb_lineno).strip().startswith(_MAGIC_LINES)
 
 
 def _frame_text(frame: traceback.FrameSummary, name_of_file: NameOfFile) -> str:

@@ -6,7 +6,9 @@ and the minor version of Python (see `fibernb.wire.admission`).
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
 
 from fibernb.core.events import LiveEngine
 from fibernb.core.messages import Message
@@ -28,7 +30,7 @@ class ClientHello(Message, frozen=True, kw_only=True):
     credentials: Credentials
     client: ClientId
     instance: str
-    lease_s: float
+    lease_s: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
     pid: int = 0
     host: str = ""
     resumes: bool = False  # was attached to this cluster before

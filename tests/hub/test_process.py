@@ -15,7 +15,7 @@ import pytest
 from fibernb import config as configuration
 from fibernb.config import Config
 from fibernb.errors import ConfigError
-from fibernb.hub import place, process
+from fibernb.hub import logs, place, process
 from fibernb.hub.spawn import READY, spawn_node
 from fibernb.model import Resources
 
@@ -167,6 +167,6 @@ def test_a_failing_hub_whose_directory_has_gone_ends_the_cluster(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(directory)
-    monkeypatch.setattr(process.logs, "set_up", lambda _: None)
+    monkeypatch.setattr(logs, "set_up", lambda _: None)
     code, hub = serve_failing_hub(directory, monkeypatch)
     assert (code, hub.ended) == (0, True)

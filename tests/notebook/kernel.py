@@ -82,6 +82,12 @@ class Kernel:
         while (left := end - time.monotonic()) > 0:
             self._collect(reply, until_idle=False, timeout=left)
 
+    def click(self, button: str) -> None:
+        """Press the button of this comm, as a front end does."""
+        data = {"method": "custom", "content": {"event": "click"}}
+        message = self.client.session.msg("comm_msg", {"comm_id": button, "data": data})
+        self.client.shell_channel.send(message)
+
     def restart(self) -> None:
         """Restart the kernel in order, as a front end does."""
         self.manager.restart_kernel(now=False)

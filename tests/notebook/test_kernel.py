@@ -134,6 +134,7 @@ def test_interrupt_stops_the_work_and_the_next_cell_runs(kernel: Kernel, tmp_pat
 
 
 def test_interrupt_of_a_sleep(kernel: Kernel) -> None:
+    kernel.run("import os")
     pids = kernel.run("%parallel os.getpid()").result
     reply = kernel.start("%%parallel\nimport time\ntime.sleep(60)")
     time.sleep(0.5)
@@ -142,6 +143,18 @@ def test_interrupt_of_a_sleep(kernel: Kernel) -> None:
     assert kernel.finish(reply).error == "KeyboardInterrupt"
     assert time.monotonic() - began_at < 2.0
     assert kernel.run("%parallel os.getpid()").result == pids
+
+
+def test_a_second_interrupt_replaces_engines_at_once(kernel: Kernel) -> None:
+    reply = kernel.start("%%parallel\nimport ctypes\nctypes.PyDLL(None).sleep(60)  # holds the GIL")
+    time.sleep(0.5)
+    kernel.manager.interrupt_kernel()
+    time.sleep(0.3)
+    pressed_at = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(reply).error == "KeyboardInterrupt"
+    assert time.monotonic() - pressed_at < 2.0  # and not only after the grace of 3 s
+    assert kernel.run("%parallel rank").result == "[0] 0\n[1] 1\n[2] 2"
 
 
 def test_timeout(kernel: Kernel) -> None:
@@ -264,6 +277,18 @@ def test_live_views(tmp_path: Path) -> None:
         assert failed.of("update_display_data")[0]["data"]["text/plain"].startswith("✗ ")
         check_that_a_single_rank_is_shown_as_it_goes(kernel)
         check_the_view_of_a_background_cell(kernel)
+        check_the_cancel_button(kernel)
+
+
+def check_the_cancel_button(kernel: Kernel) -> None:
+    reply = kernel.start("%%parallel\nimport time\nfor _ in range(300): time.sleep(0.1)")
+    button = ""
+    while not button:
+        kernel.messages_for(reply, 0.05)
+        states = [(content["comm_id"], content["data"].get("state", {})) for content in reply.of("comm_open")]
+        button = next((comm for comm, state in states if state.get("_model_name") == "ButtonModel"), "")
+    kernel.click(button)
+    assert kernel.finish(reply).error == "TaskCancelled"
 
 
 def check_the_view_of_a_background_cell(kernel: Kernel) -> None:
@@ -300,7 +325,7 @@ def test_tasks_print_into_their_own_cell(kernel: Kernel) -> None:
 def test_interrupting_a_get_stops_its_tasks(kernel: Kernel, tmp_path: Path) -> None:
     beat = tmp_path / "beat"
     kernel.run(
-        f"import time, pathlib\n@fnb.remote\ndef work():\n    while True:\n"
+        f"import time, pathlib, fibernb as fnb\n@fnb.remote\ndef work():\n    while True:\n"
         f"        pathlib.Path({str(beat)!r}).write_text('x')\n        time.sleep(0.005)"
     )
     reply = kernel.start("fnb.get(work.remote())")

@@ -1,0 +1,48 @@
+"""Lets ``%%parallel`` cells be awaited.
+
+Since ipykernel 7.4 a click on a widget waits for the shell that made the widget, so a cell that blocks has buttons that
+do nothing. A cell that awaits leaves the shell free.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from IPython.core.interactiveshell import InteractiveShell
+
+AWAITED: Final = "await get_ipython().find_cell_magic('parallel').__self__.awaited"
+"""How a line begins that the transformer has made."""
+
+_PARALLEL: Final = re.compile(r"%%parallel(?:[ \t]+(?P<line>.*?))?\s*")
+
+
+class Awaiting:
+    """An input transformer: a cell that is a ``%%parallel`` awaits it, where the shell can await.
+
+    One inside of another cell, as below ``%%time``, stays as it is: what is around it may not be able to await.
+    """
+
+    has_side_effects = True  # so that IPython leaves it out when it only asks whether a cell is complete
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._cells = 0  # that run
+
+    def begin_cell(self, *_: object) -> None:
+        """A cell begins to run; it has been transformed already."""
+        self._cells += 1
+
+    def end_cell(self, *_: object) -> None:
+        """A cell has ended. The one that loads the extension has not begun."""
+        self._cells = max(0, self._cells - 1)
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        found = _PARALLEL.fullmatch(lines[0]) if lines else None
+        body = "".join(lines[1:])
+        if found is None or not body.strip() or self._cells or not self._can_await():
+            return lines
+        return [f"{AWAITED}({found['line'] or ''!r}, {body!r})\n"]
+
+    def _can_await(self) -> bool:
+        return bool(self._shell.autoawait) and hasattr(self._shell, "kernel")

@@ -1,0 +1,61 @@
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from fibernb.notebook.awaiting import AWAITED, Awaiting
+
+
+@pytest.fixture
+def awaiting(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Awaiting:
+    """In a shell that belongs to a kernel."""
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    return Awaiting(shell)
+
+
+@pytest.mark.parametrize(
+    ("lines", "arguments"),
+    [
+        (["%%parallel\n", "1 + 1\n"], "('', '1 + 1\\n')"),
+        (["%%parallel -w 0 --into x\n", "a\n", "b"], "('-w 0 --into x', 'a\\nb')"),
+        (["%%parallel \t --each s=['it', \"is\"]  \n", "s"], "('--each s=[\\'it\\', \"is\"]', 's')"),
+    ],
+)
+def test_a_parallel_cell_is_awaited(awaiting: Awaiting, lines: list[str], arguments: str) -> None:
+    assert awaiting(lines) == [f"{AWAITED}{arguments}\n"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["1 + 1\n"],
+        ["%%parallel\n"],
+        ["%%parallel\n", "  \n"],
+        ["%%parallelism\n", "1\n"],
+        ["%%time\n", "%%parallel\n", "1\n"],
+        ["%parallel rank\n"],
+        ["x = 1\n", "%%parallel\n"],
+    ],
+)
+def test_other_cells_stay_as_they_are(awaiting: Awaiting, lines: list[str]) -> None:
+    assert awaiting(lines) == lines
+
+
+def test_inside_of_another_cell_nothing_is_awaited(awaiting: Awaiting) -> None:
+    lines = ["%%parallel\n", "1\n"]
+    awaiting.end_cell()  # of the cell that loaded the extension
+    awaiting.begin_cell()
+    assert awaiting(lines) == lines
+    awaiting.begin_cell()
+    awaiting.end_cell()
+    assert awaiting(lines) == lines
+    awaiting.end_cell()
+    assert awaiting(lines) != lines
+
+
+def test_where_cells_cannot_await(awaiting: Awaiting, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["%%parallel\n", "1\n"]
+    monkeypatch.setattr(shell, "autoawait", False)
+    assert awaiting(lines) == lines
+    monkeypatch.setattr(shell, "autoawait", True)
+    monkeypatch.delattr(shell, "kernel")
+    assert awaiting(lines) == lines
