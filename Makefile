@@ -56,10 +56,10 @@ lint: .venv/.has-test
 	.venv/bin/lint-imports
 
 core-coverage: .venv/.has-test
-	.venv/bin/python -m pytest tests/core --cov=fibernb.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+	.ci/own-coverage .venv/bin/python
 
 suite: .venv/.has-test
-	.venv/bin/python -m pytest tests --ignore=tests/core
+	.venv/bin/python -m pytest tests
 
 notebooks: .venv/.has-test
 	FIBERNB_PROGRESS=0 .venv/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)

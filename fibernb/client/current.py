@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Final
 
 from fibernb.client.session import Session
 
+API: Final = "fibernb.client.api"
+
 session: Session | None = None
-starter: Callable[[], Session] | None = None  # set by fibernb.client.api: connects or starts a cluster
+starter: Callable[[], Session] | None = None  # set by `API`: connects or starts a cluster
 
 
 def use(new: Session | None) -> None:
@@ -20,5 +24,7 @@ def require() -> Session:
     """The session, started if there is none."""
     if session is not None and session.over is None and not session.foreign:
         return session
+    if starter is None:  # an engine that was sent a remote function, and has used nothing else yet
+        importlib.import_module(API)
     assert starter is not None
     return starter()

@@ -127,7 +127,7 @@ def _grow(board: Board, maximum: int, now: float) -> None:
 
 
 def _seats_for(group: Group, horizon_s: float) -> int:
-    """How many seats a group's queue would use: one a call, or fewer if they have run out of work before the horizon."""
+    """How many seats a group's queue would use: one a call, or fewer if those run out of work before the horizon."""
     calls = len(group.ready) + len(group.suspects)
     width = max(1, -(-group.options.resources.milli_cpus // SEAT_MILLI))
     run_s = group.function.run_s

@@ -6,8 +6,10 @@ import errno
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fibernb.core.events import LiveEngine
 from fibernb.engine import system
@@ -49,6 +51,7 @@ class Children:
         if not self._directory.is_dir():
             raise ForkRefused(f"{self._directory} has been removed, so no engine finds its hub: start a new cluster")
         logs = open_logs(self._directory, seat.rank)
+        _reseed()
         try:
             pid = os.fork()
         except OSError as error:
@@ -104,6 +107,16 @@ class Children:
             last_output=last_output(child.logs),
             evidence=evidence(exit_code, usage, child.killed, new_kills),
         )
+
+
+def _reseed() -> None:
+    """Else all engines would draw the same numbers. In the node, so that numpy's memory stays shared.
+
+    `random` sees to it by itself.
+    """
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
 
 
 def _kill_group(pid: int) -> None:

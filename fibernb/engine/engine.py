@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable
 from typing import Final
 
 from fibernb.core.messages import Run
@@ -30,13 +29,9 @@ class Engine:
     """Receives calls, runs them in the main thread, sends what comes of them.
 
     It is made in the node process, so that what it consists of is shared; the fork then runs it on a seat.
-
-    Parameters
-    ----------
-    before_first_work : called once, before the first call is run.
     """
 
-    def __init__(self, *, address: str, key: str, before_first_work: Callable[[], object] = gc.enable) -> None:
+    def __init__(self, *, address: str, key: str) -> None:
         self.ledger = Ledger()
         self.reporter = Reporter(lambda: self.ledger.current, self._on_news)
         self.interrupts = Interrupts()
@@ -45,7 +40,7 @@ class Engine:
         self._runner = Runner(self.interrupts)
         self._post = Post(address, key, self.ledger, self._on_break)
         self._control = Control(self._post, self.ledger, self.interrupts, self._tick, lambda: self.reporter.has_news)
-        self._before_first_work: Callable[[], object] | None = before_first_work
+        self._has_worked = False
         self._send_at = 0.0
         self._last_task: TaskId = 0
         self._disowned = False
@@ -97,9 +92,9 @@ class Engine:
     def _work(self, runs: list[Run]) -> None:
         self._read_native(0)
         self._control.begin_work()
-        if self._before_first_work is not None:
-            self._before_first_work()
-            self._before_first_work = None
+        if not self._has_worked:
+            self._has_worked = True
+            gc.enable()  # not before: what has never run anything shares more memory with the others
         for run in runs:
             if run.forget:
                 self._post.forget(run.forget)

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import weakref
 from importlib.util import cache_from_source
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
@@ -20,6 +21,8 @@ from IPython.extensions.autoreload import superreload
 
 Stamp: TypeAlias = tuple[int, int]
 """Time of the last change in nanoseconds, and size in bytes."""
+
+SLACK: Final = 16  # modules that were imported again after they had been looked at
 
 _PLACES: Final = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -55,13 +58,21 @@ class LocalModules:
         """See what has been imported since the last time. Soon after the import: the file may be edited at any time."""
         if len(sys.modules) == self._count:
             return
-        for name in sys.modules.keys() - self._seen - {"__main__"}:
+        for name in self._newcomers():
             path = source_of(sys.modules.get(name))
             stamp = None if path is None else stamp_of(path)
             if path is not None and stamp is not None:
                 self._stamps[name] = path, stamp
-        self._seen.update(sys.modules)
+            self._seen.add(name)
         self._count = len(sys.modules)
+
+    def _newcomers(self) -> list[str]:
+        """Names that have not been looked at. They stand last; the others are not touched, being shared memory."""
+        added = max(0, len(sys.modules) - self._count)
+        try:
+            return [name for name in islice(reversed(sys.modules), added + SLACK) if name not in self._seen]
+        except RuntimeError:  # another thread imports something just now
+            return list(sys.modules.keys() - self._seen)
 
     def _reload(self, name: str) -> None:
         path, _ = self._stamps[name]

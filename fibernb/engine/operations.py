@@ -6,7 +6,6 @@ needs anyway; what they work with comes from `fibernb.engine.context`.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -78,7 +77,6 @@ def adopt(cwd: str, path: Sequence[str]) -> None:
         os.chdir(cwd)
     present = [entry for entry in path if not entry or os.path.exists(entry)]
     sys.path[:] = dict.fromkeys([*present, *sys.path])
-    importlib.invalidate_caches()
 
 
 def run_imports(source: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import signal
 import sys
@@ -42,7 +41,7 @@ class Prepared(NamedTuple):
 
 def prepare(settings: EngineSettings, shell: EngineShell) -> Prepared:
     """Called once, by the node. From now on the node ignores SIGINT, as an engine does while no task runs."""
-    engine = Engine(address=settings.address, key=settings.key, before_first_work=_before_first_work)
+    engine = Engine(address=settings.address, key=settings.key)
     engine.interrupts.install()
     shell.interrupts = lambda: engine.interrupts.strikes
     publisher: Any = shell.display_pub
@@ -117,11 +116,3 @@ def _redirect(native_log: str, node_fds: list[int]) -> None:
     os.dup2(target, 2)
     os.close(target)
     os.close(nothing)
-
-
-def _before_first_work() -> None:
-    """What an engine that has never run anything does without, and shares more memory with the others for it."""
-    numpy_random: Any = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()  # else all engines would draw the same; `random` sees to it by itself
-    gc.enable()

@@ -83,6 +83,7 @@ class Runner:
         self._interrupts = interrupts
         self._functions = Functions()
         self._modules = LocalModules()
+        self._modules.note()  # before the fork: to look at every module takes a copy of the pages that it lies on
 
     def prepare(self, message: Run) -> Batch:
         """What the calls of a message have in common. A function that cannot be loaded fails each of them.

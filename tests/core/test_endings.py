@@ -1,5 +1,6 @@
 from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
 from fibernb.core.messages import Cancel, Done, Interrupt, Scale, Submit
+from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Outcome, Result, TaskId, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, task
 from tests.core.invariants import board_of, sizes
@@ -169,3 +170,11 @@ def test_a_group_without_ties_closes_by_itself() -> None:
     bench.submit(1)
     bench.done(1, task(1))
     assert board_of(bench.scheduler).groups == {}
+
+
+def test_a_value_that_no_message_can_hold_fails_those_who_wait_for_it() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_call_bytes=1000))
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.done(1, task(1), value=b"x" * 2000)
+    assert bench.results() == {task(1): (Outcome.OK, b"x" * 2000), task(2): (Outcome.ERROR, b"too large: 2004 of 1000")}

@@ -50,3 +50,10 @@ def test_a_known_value_makes_an_entry() -> None:
     needs = task(7)
     entry = objects.need(7, needs, VALUE)
     assert (entry.result, entry.uses, entry.held, needs.blockers) == (VALUE, 1, False, 0)
+
+
+def test_the_size_of_what_is_there() -> None:
+    objects = Objects()
+    objects.put(VALUE)
+    objects.need(8, task(8), None)
+    assert objects.size_bytes([7, 8]) == len(VALUE.value)

@@ -338,3 +338,10 @@ def test_pinned_calls_with_too_large_inputs_fail() -> None:
     )
     assert bench.results() == {task(1): TOO_LARGE, task(2): TOO_LARGE}
     assert bench.runs() == []
+
+
+def test_large_arguments_are_reckoned_by_the_largest() -> None:
+    bench = Bench(seats=1, settings=CoreSettings(max_batch_bytes=1000))
+    bench.say(Submit(function=F, calls=[Call(task(1), b"x" * 1500), Call(task(2), b"x")]))
+    (group,) = board_of(bench.scheduler).groups.values()
+    assert group.call_bytes == 1500

@@ -16,7 +16,9 @@ import pytest
 
 import fibernb as fnb
 from fibernb.client.cluster import Cluster
+from fibernb.client.executor import Executor
 from fibernb.client.functions import RemoteFunction
+from fibernb.client.refs import ObjectRef
 from fibernb.errors import (
     ClusterError,
     GetTimeout,
@@ -153,6 +155,26 @@ def test_tasks_submit_tasks() -> None:
         return value * 10
 
     assert fnb.get(fnb.remote(branch).remote(1), timeout=60) == 20
+
+
+@pytest.mark.parametrize("what", ["remote function", "executor"])
+def test_a_fresh_engine_submits_before_it_uses_anything_else(cluster: Cluster, what: str) -> None:
+    leaf = fnb.remote(lambda x: x + 1)
+
+    def submit() -> ObjectRef:
+        reference: ObjectRef = leaf.remote(1)
+        return reference
+
+    def map_all() -> list[int]:
+        with Executor() as executor:
+            return list(executor.map(abs, [-2]))
+
+    cluster.restart()
+    cluster.scale(2, timeout_s=60)
+    if what == "executor":
+        assert fnb.get(fnb.remote(map_all).remote(), timeout=60) == [2]
+    else:
+        assert fnb.get(fnb.get(fnb.remote(submit).remote(), timeout=60), timeout=60) == 2
 
 
 def test_nested_references_stay_references_and_can_be_read() -> None:
