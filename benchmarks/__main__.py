@@ -31,9 +31,9 @@ def main() -> int:
     peers = [*LIGHT, *(installed_heavy() if options.peers else {})]
     parts = {
         "starting": lambda: starting_figures(options.repeats, peers),
-        "scaling": lambda: scaling_figures(max(1, options.repeats // 2)),
+        "scaling": lambda: scaling_figures(options.repeats // 2 + 1),
         "tasks": lambda: no_op_figures(options.repeats, options.peers),
-        "sleeps": lambda: sleep_figures(max(1, options.repeats // 2), options.peers),
+        "sleeps": lambda: sleep_figures(options.repeats // 2 + 1, options.peers),
     }
     facts = report.machine()
     checks: list[report.Check] = []

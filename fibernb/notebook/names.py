@@ -38,7 +38,7 @@ def names_read(source: str) -> frozenset[str]:
 
 def names_assigned(source: str) -> frozenset[str]:
     """Global names that the source may assign, import, define or delete. Raises SyntaxError if it is not Python."""
-    return frozenset(name for statement in ast.parse(source).body for name in _assigned_by(_without_await(statement)))
+    return frozenset(name for statement in ast.parse(source).body for name in _assigned_by(_plain(statement)))
 
 
 def names_to_push(reads: frozenset[str], namespace: Mapping[str, object], hidden: Mapping[str, object]) -> list[str]:
@@ -66,7 +66,7 @@ def _reads_of(statement: ast.stmt) -> set[str]:
     updated = _names_updated(statement)
     reads = {
         symbol.get_name()
-        for table in _tables(symtable.symtable(_without_await(statement), "<body>", "exec"))
+        for table in _tables(symtable.symtable(_plain(statement), "<body>", "exec"))
         for symbol in table.get_symbols()
         if _reads_global(table, symbol, updated)
     }
@@ -81,9 +81,9 @@ def _assigned_by(source: str) -> Iterator[str]:
                 yield symbol.get_name()
 
 
-def _without_await(statement: ast.stmt) -> str:
+def _plain(statement: ast.stmt) -> str:
     copy = ast.parse(ast.unparse(statement))
-    return ast.unparse(ast.fix_missing_locations(_WithoutAwait().visit(copy)))
+    return ast.unparse(ast.fix_missing_locations(_Plain().visit(copy)))
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -165,8 +165,12 @@ def _names_expanded(text: str) -> set[str]:
     return names
 
 
-class _WithoutAwait(ast.NodeTransformer):
-    """Turns top-level ``await`` into plain code, which the symbol table accepts."""
+class _Plain(ast.NodeTransformer):
+    """Top-level code in a form of which the symbol table tells the same in all versions of Python.
+
+    ``await`` goes, since it is not accepted there. Comprehensions become generator expressions: since Python 3.12
+    (PEP 709) the others count as part of the scope around them, and their variables as names of the notebook.
+    """
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
@@ -188,3 +192,15 @@ class _WithoutAwait(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
         return ast.comprehension(target=node.target, iter=node.iter, ifs=node.ifs, is_async=0)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self._generator(node.elt, node.generators)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        return self._generator(node.elt, node.generators)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self._generator(ast.Tuple(elts=[node.key, node.value], ctx=ast.Load()), node.generators)
+
+    def _generator(self, element: ast.expr, generators: list[ast.comprehension]) -> ast.AST:
+        return self.generic_visit(ast.GeneratorExp(elt=element, generators=generators))

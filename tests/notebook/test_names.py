@@ -43,6 +43,10 @@ from fibernb.notebook.names import names_assigned, names_read, names_to_push
         ("async for a in agen(): print(a)", {"agen", "print", "a"}),
         ("async with lock as l: use(l)", {"lock", "use", "l"}),
         ("[a async for a in agen()]", {"agen"}),
+        ("{a for a in xs} | {await f(b) for b in xs if b > low}", {"xs", "f", "low"}),
+        ("{k: v + w for k, v in d.items() for w in [z for z in v]}", {"d"}),
+        ("class C:\n    a = [b for b in xs]", {"xs"}),
+        ("def f():\n    return [b for b in xs]", {"xs"}),
         ("async def f():\n    await g(x)\nawait f()", {"g", "x"}),
         ("def f():\n    return late\nlate = 1\nf()", {"late"}),
         ("match v:\n    case Point(x=0): pass\n    case k: print(k)", {"v", "Point", "print", "k"}),
@@ -81,6 +85,7 @@ def test_ipython_syntax(body: str, expected: set[str]) -> None:
         ("for i in xs: x += await f(i)", {"i", "x"}),
         ("x.a = x[0] = 1", set()),
         ("del x", {"x"}),
+        ("[x for x in xs], {x for x in xs}, {x: y for x, y in xs}, [(z := x) for x in xs]", {"z"}),
     ],
 )
 def test_names_assigned(body: str, expected: set[str]) -> None:
