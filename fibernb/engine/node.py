@@ -33,7 +33,7 @@ from fibernb.wire import codec, credentials
 from fibernb.wire.handshake import EndNode, EndProcesses, Fork, ForkFailed, NodeHello, ProcessExited, Refused
 
 CONNECTION_NAME: Final = "connection.json"
-OPERATIONS: Final = "fibernb.engine.operations"  # clients name its functions: every engine needs it
+NEEDED: Final = ("fibernb.engine.operations", "fibernb.transport.unix")  # by every engine, as soon as it lives
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 RETRY_S: Final = 0.1
 
@@ -70,7 +70,7 @@ def main(directory: Path, config: Config | None = None) -> int:
     system.use_one_arena()
     system.set_process_name("fibernb-node")
     (directory / "logs").mkdir(mode=0o700, exist_ok=True)
-    preload((OPERATIONS, *config.preload))
+    preload((*NEEDED, *config.preload))
     shell = make_shell(directory)
     report_tqdm()
     settings = EngineSettings(directory=str(directory), address=hub.address, key=hub.key)
