@@ -64,22 +64,19 @@ class Talk:
 @contextmanager
 def talk_to(connection: Connection) -> Iterator[Talk]:
     """Talk to the hub of a cluster. Raises `NotConnected`, `AuthError` or `VersionMismatch` when it does not let us."""
-    link = _dial(connection)
+    try:
+        link = transport.dial(connection.address, timeout_s=1.0)
+    except NotConnected as error:
+        _blame_death(connection, error)
+        raise
     try:
         talk = Talk(link, connection.name)
-        talk.tell(
-            ClientHello(
-                credentials=credentials(connection.key),
-                client=int.from_bytes(os.urandom(4), "big") % (1 << CLIENT_BITS),
-                instance=os.urandom(8).hex(),
-                lease_s=config.saved(
-                    Path(connection.directory)
-                ).lease_s,  # that the cluster waits for its owner as before
-                pid=os.getpid(),
-                host=os.uname().nodename,
-            )
-        )
-        talk.wait_for(Welcome)
+        try:
+            talk.tell(_hello(connection))
+            talk.wait_for(Welcome)
+        except NotConnected as error:
+            _blame_death(connection, error)
+            raise
         yield talk
         with suppress(NotConnected):  # the hub may have hung up first
             talk.tell(Goodbye())
@@ -87,12 +84,20 @@ def talk_to(connection: Connection) -> Iterator[Talk]:
         link.close()
 
 
-def _dial(connection: Connection) -> transport.Link:
-    try:
-        return transport.dial(connection.address, timeout_s=1.0)
-    except NotConnected as error:
-        if place.is_locked(Path(connection.directory)):
-            raise
+def _hello(connection: Connection) -> ClientHello:
+    return ClientHello(
+        credentials=credentials(connection.key),
+        client=int.from_bytes(os.urandom(4), "big") % (1 << CLIENT_BITS),
+        instance=os.urandom(8).hex(),
+        lease_s=config.saved(Path(connection.directory)).lease_s,  # that the cluster waits for its owner as before
+        pid=os.getpid(),
+        host=os.uname().nodename,
+    )
+
+
+def _blame_death(connection: Connection, error: NotConnected) -> None:
+    """Say so if a hub does not let us talk to it because it has died, at whatever moment until it has welcomed us."""
+    if place.has_died(Path(connection.directory)):
         name = connection.name
         raise NotConnected(
             f"the hub of {name} has died: attach to the cluster to start it again, or end it with `fibernb stop {name}`"

@@ -89,7 +89,7 @@ class HubConnector:
         try:
             return self._first()
         except NotConnected:
-            if place.is_locked(self._directory):
+            if not place.has_died(self._directory):
                 raise
             self._revive_hub()  # it was killed just then
             return self._first()

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ LOCK_NAME: Final = "hub.lock"
 LOG_NAME: Final = "hub.log"
 SOCKET_NAME: Final = "hub.sock"
 LOGS_NAME: Final = "logs"
+DYING_S: Final = 0.5
 
 MAX_SOCKET_PATH_BYTES: Final = 103  # the smallest limit there is (macOS), less the terminating zero
 
@@ -167,6 +169,16 @@ def is_locked(directory: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def has_died(directory: Path, patience_s: float = DYING_S) -> bool:
+    """Whether the cluster has no hub any more. One that is being killed may lose its links a moment before its lock."""
+    end = time.monotonic() + patience_s
+    while is_locked(directory):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def last_lines(path: Path, count: int = 20) -> str:

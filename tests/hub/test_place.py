@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,14 @@ def test_last_lines(tmp_path: Path) -> None:
     assert place.last_lines(path) == ""
     path.write_bytes(b"".join(b"line %d \xff\n" % number for number in range(10_000)))
     assert place.last_lines(path, 2) == "line 9998 \ufffd\nline 9999 \ufffd"
+
+
+def test_a_hub_that_lets_go_of_its_lock_has_died(tmp_path: Path) -> None:
+    assert place.has_died(tmp_path)
+    lock = place.take_lock(tmp_path)
+    assert lock is not None
+    assert not place.has_died(tmp_path, patience_s=0.0)
+    dying = threading.Timer(0.05, os.close, [lock])
+    dying.start()
+    assert place.has_died(tmp_path, patience_s=10.0)
+    dying.join()
