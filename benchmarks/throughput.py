@@ -14,7 +14,6 @@ from benchmarks.work import nothing, sleep_1_ms, sleep_10_ms, sleep_100_ms
 
 OURS = "FiberNB"
 POOL = "multiprocessing.Pool"
-EXECUTOR = "ProcessPoolExecutor"
 
 Measurement: TypeAlias = Callable[[Peer], float]
 Figures: TypeAlias = dict[str, list[float]]  # by measurement, one for each peer

@@ -18,8 +18,6 @@ from fibernb.errors import ClusterError, SerializationError
 __all__ = [
     "CellContext",
     "adopt",
-    "delete_names",
-    "evaluate",
     "get_names",
     "run_cell",
     "run_imports",
@@ -40,11 +38,6 @@ def run_cell(source: str, cell: CellContext) -> Any:
     return _pickled(engine.cells.run(source, cell, engine.task))
 
 
-def evaluate(source: str, cell: CellContext) -> Any:
-    """The value of an expression, as the value of a cell that consists of it."""
-    return run_cell(source, cell)
-
-
 def run_item(source: str, name: str, item: Any, cell: CellContext) -> Any:
     """As `run_cell`, with ``name`` standing for one item of a ``--each``."""
     _engine().cells.namespace[name] = item
@@ -62,13 +55,6 @@ def get_names(names: Sequence[str]) -> list[Any]:
     engine = _engine()
     _require(engine, names)
     return [engine.cells.namespace[name] for name in names]
-
-
-def delete_names(names: Sequence[str]) -> None:
-    """Forget names; those that the engine does not have are no error."""
-    namespace = _engine().cells.namespace
-    for name in names:
-        namespace.pop(name, None)
 
 
 def adopt(cwd: str, path: Sequence[str]) -> None:
