@@ -151,7 +151,7 @@ class Verbs:
             for key, text in map(_pair, options.settings):
                 os.environ[configuration.PREFIX + key.upper()] = text
             return None
-        rows = [(setting.key, str(setting.value), setting.source) for setting in configuration.describe()]
+        rows = [(setting.key, str(setting.value), _origin(setting)) for setting in configuration.describe()]
         return Page(table(rows))
 
     def _ps(self, options: argparse.Namespace) -> Page:
@@ -204,3 +204,8 @@ def _tail(path: Path, lines: int) -> list[str]:
     except FileNotFoundError:
         return []
     return text.splitlines()[-lines:] if lines else []
+
+
+def _origin(setting: configuration.Setting) -> str:
+    """Where a setting comes from, and who has fixed it."""
+    return f"{setting.source}, locked by {setting.locked_by}" if setting.locked_by else setting.source

@@ -9,6 +9,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
+from fibernb import config
 from fibernb.client import functions
 from fibernb.client.cells import CellResult
 from fibernb.errors import CellTimeout, ConfigError, NotConnected, SerializationError, TaskCancelled
@@ -393,6 +394,13 @@ def test_config(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ["lease_s", "7.0"] in [line.split()[:2] for line in lines]
     with pytest.raises(ConfigError):
         notebook.run("%fiber config lease_s=soon progress=true")
+
+
+def test_config_tells_what_is_locked(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "fibernb.toml"
+    path.write_text('lease_s = 30\nlocked = ["lease_s"]')
+    monkeypatch.setattr(config, "SYSTEM_DIRECTORIES", (tmp_path,))
+    assert f"locked by {path}" in repr(notebook.run("%fiber config"))
 
 
 def test_mistyped_verbs(notebook: Notebook) -> None:
