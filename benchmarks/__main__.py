@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.beside_ray import ray_figures
 from benchmarks.peers import LIGHT, installed_heavy
 from benchmarks.scaling import scaling_figures
+from benchmarks.sharing import sharing_figures
 from benchmarks.starting import starting_figures
 from benchmarks.throughput import no_op_figures, sleep_figures
 
-PARTS = ("tasks", "sleeps", "scaling", "starting")
+PARTS = ("tasks", "sleeps", "scaling", "starting", "sharing", "ray")
 
 
 def arguments() -> argparse.Namespace:
@@ -29,11 +32,13 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     peers = [*LIGHT, *(installed_heavy() if options.peers else {})]
-    parts = {
+    parts: dict[str, Callable[[], tuple[list[report.Check], report.Table]]] = {
         "starting": lambda: starting_figures(options.repeats, peers),
         "scaling": lambda: scaling_figures(options.repeats // 2 + 1),
         "tasks": lambda: no_op_figures(options.repeats, options.peers),
         "sleeps": lambda: sleep_figures(options.repeats // 2 + 1, options.peers),
+        "sharing": sharing_figures,
+        "ray": lambda: ray_figures(options.repeats // 2, options.peers),
     }
     facts = report.machine()
     checks: list[report.Check] = []

@@ -12,91 +12,103 @@ from fibernb.progress import progress
 from fibernb.version import VERSION
 
 if TYPE_CHECKING:
-    from fibernb import errors, util
-    from fibernb.client.api import (
-        available_resources,
-        cancel,
-        cluster_resources,
-        connect,
-        current_cluster,
-        get,
-        get_runtime_context,
-        init,
-        is_initialized,
-        nodes,
-        put,
-        rank,
-        remote,
-        shutdown,
-        size,
-        wait,
-    )
+    from fibernb import actor, errors, exceptions, runtime_env, util
+    from fibernb.client.actor_options import method
+    from fibernb.client.actors import ActorClass, get_actor, kill
+    from fibernb.client.api import cancel, connect, current_cluster, init, is_initialized, put, rank, shutdown, size
     from fibernb.client.cells import CellHandle, CellResult
     from fibernb.client.cluster import Cluster
     from fibernb.client.executor import Executor
-    from fibernb.client.functions import RemoteFunction
+    from fibernb.client.functions import DynamicObjectRefGenerator, RemoteFunction
+    from fibernb.client.handles import ActorHandle, ActorMethod
     from fibernb.client.refs import ObjectRef
+    from fibernb.client.remoting import remote
+    from fibernb.client.runtime_context import get_gpu_ids, get_runtime_context
+    from fibernb.client.seeing import available_resources, cluster_resources, nodes, timeline
+    from fibernb.client.streams import ObjectRefGenerator
+    from fibernb.client.waiting import get, wait
 
 __version__: Final = VERSION
 
 __all__ = [
+    "ActorClass",
+    "ActorHandle",
+    "ActorMethod",
     "CellHandle",
     "CellResult",
     "Cluster",
+    "DynamicObjectRefGenerator",
     "Executor",
     "ObjectRef",
+    "ObjectRefGenerator",
     "RemoteFunction",
     "__version__",
+    "actor",
     "available_resources",
     "cancel",
     "cluster_resources",
     "connect",
     "current_cluster",
     "errors",
+    "exceptions",
     "get",
+    "get_actor",
+    "get_gpu_ids",
     "get_runtime_context",
     "init",
     "is_initialized",
+    "kill",
     "load_ipython_extension",
+    "method",
     "nodes",
     "progress",
     "put",
     "rank",
     "remote",
+    "runtime_env",
     "shutdown",
     "size",
+    "timeline",
     "unload_ipython_extension",
     "util",
     "wait",
 ]
 
-_API: Final = "fibernb.client.api"
-
 _HOMES: Final[dict[str, str]] = {
+    "ActorClass": "fibernb.client.actors",
+    "ActorHandle": "fibernb.client.handles",
+    "ActorMethod": "fibernb.client.handles",
     "CellHandle": "fibernb.client.cells",
     "CellResult": "fibernb.client.cells",
     "Cluster": "fibernb.client.cluster",
+    "DynamicObjectRefGenerator": "fibernb.client.functions",
     "Executor": "fibernb.client.executor",
     "ObjectRef": "fibernb.client.refs",
+    "ObjectRefGenerator": "fibernb.client.streams",
     "RemoteFunction": "fibernb.client.functions",
-    "available_resources": _API,
-    "cancel": _API,
-    "cluster_resources": _API,
-    "connect": _API,
-    "current_cluster": _API,
-    "get": _API,
-    "get_runtime_context": _API,
-    "init": _API,
-    "is_initialized": _API,
-    "nodes": _API,
-    "put": _API,
-    "rank": _API,
-    "remote": _API,
-    "shutdown": _API,
-    "size": _API,
-    "wait": _API,
+    "available_resources": "fibernb.client.seeing",
+    "cancel": "fibernb.client.api",
+    "cluster_resources": "fibernb.client.seeing",
+    "connect": "fibernb.client.api",
+    "current_cluster": "fibernb.client.api",
+    "get": "fibernb.client.waiting",
+    "get_actor": "fibernb.client.actors",
+    "get_gpu_ids": "fibernb.client.runtime_context",
+    "get_runtime_context": "fibernb.client.runtime_context",
+    "init": "fibernb.client.api",
+    "is_initialized": "fibernb.client.api",
+    "kill": "fibernb.client.actors",
+    "method": "fibernb.client.actor_options",
+    "nodes": "fibernb.client.seeing",
+    "put": "fibernb.client.api",
+    "rank": "fibernb.client.api",
+    "remote": "fibernb.client.remoting",
+    "shutdown": "fibernb.client.api",
+    "size": "fibernb.client.api",
+    "timeline": "fibernb.client.seeing",
+    "wait": "fibernb.client.waiting",
 }
-_MODULES: Final = ("errors", "util")
+_MODULES: Final = ("actor", "errors", "exceptions", "runtime_env", "util")
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,14 @@ class Config(Struct, frozen=True, kw_only=True):
     output_limit_lines: Count = 1000  # what a cell keeps in the notebook
     output_limit_bytes: Count = 1_000_000
     progress: bool = True  # live views
+    store_bytes: Count | None = None  # shared memory for large values; None: 30 % of what this host gives us
+    store_dir: str = ""  # where that memory is a file; empty: memory without one
+    spill_dir: str = ""  # where values go that do not fit; empty: a place on disk is looked for
+    spill_bytes: Count | None = None  # the most of them; None: half of what is free there
+    inline_bytes: Count = 100_000  # values whose buffers are larger go into shared memory
+    memory_fraction: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = (
+        0.95  # of memory in use at which a task is stopped
+    )
     resources: dict[str, Amount] = {}  # custom ones of this host, and "gpus", "memory"
     locked: tuple[str, ...] = ()  # keys that the administrator does not let be changed
 
@@ -176,6 +184,12 @@ KEYS: Final[dict[str, Key]] = {
     "output_limit_lines": _COUNT,
     "output_limit_bytes": _COUNT,
     "progress": Key("true or false", _switch),
+    "store_bytes": Key("a number of bytes, or none", _optional_count),
+    "store_dir": Key("the path of a directory", str),
+    "spill_dir": Key("the path of a directory", str),
+    "spill_bytes": Key("a number of bytes, or none", _optional_count),
+    "inline_bytes": Key("a number of bytes, 0 or more", int),
+    "memory_fraction": Key("a number from 0 to 1; 1 turns the watch off", float),
     "resources": Key("names with amounts, 0 or more (as text: gpus=1,memory=8e9)", _amounts),
     "locked": Key("names of keys, in an administrator's file only", _words),
 }

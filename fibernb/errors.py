@@ -73,6 +73,22 @@ class ObjectLost(TaskError):
     """Every copy of a value is gone and it cannot be made again."""
 
 
+class StoreFull(FibernbError, MemoryError):
+    """A value does not fit into the object store, neither in memory nor on disk."""
+
+
+class EnvironmentFailed(TaskError):
+    """The runtime environment that a task or an actor asks for could not be made."""
+
+
+class ActorDied(TaskError):
+    """The actor has ended; the message says why and what becomes of its calls."""
+
+
+class TooManyCalls(FibernbError):
+    """An actor has as many unfinished calls of this process as its ``max_pending_calls`` allows."""
+
+
 class WorkerDied(TaskError):
     """The engine that ran a task ended, and the task's retries are used up.
 
@@ -116,6 +132,10 @@ class WorkerDied(TaskError):
             return f"was killed by signal {self.signal} ({signal.Signals(self.signal).name})"
         except ValueError:
             return f"was killed by signal {self.signal}"
+
+
+class OutOfMemory(WorkerDied):
+    """The engine was stopped because its node was running out of memory; ``evidence`` has the figures."""
 
 
 class RemoteTraceback(Exception):

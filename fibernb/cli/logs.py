@@ -17,15 +17,19 @@ HELP: Final = "Show the log of a cluster's hub, or what one of its engines has w
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the cluster, or its directory or connection file")
-    parser.add_argument("--rank", type=int, metavar="N", help="of the engine whose output to show")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--rank", type=int, metavar="N", help="of the engine whose output to show")
+    which.add_argument("--extra", type=int, metavar="N", help="the engine beside the seats whose output to show")
     parser.add_argument("--lines", type=int, default=100, metavar="N", help="how many at most (default 100)")
 
 
 def run(options: argparse.Namespace) -> int:
     directory = Path(read_connection(options.name, config.load()).directory)
-    found = [path for path in _files(directory, options.rank) if path.exists()]
+    rank = options.rank if options.extra is None else -options.extra
+    found = [path for path in _files(directory, rank) if path.exists()]
     if not found:
-        raise ClusterError(f"cluster {directory.name} has no log of rank {options.rank}: no engine has sat there yet")
+        asked = f"rank {rank}" if options.extra is None else f"extra {options.extra}"
+        raise ClusterError(f"cluster {directory.name} has no log of {asked}: no engine has sat there yet")
     texts = {path.name: place.last_lines(path, options.lines) for path in found}
     show(texts, "\n".join(_titled(texts)), options.json)
     return 0
@@ -34,8 +38,7 @@ def run(options: argparse.Namespace) -> int:
 def _files(directory: Path, rank: int | None) -> list[Path]:
     if rank is None:
         return [directory / place.LOG_NAME]
-    logs = directory / place.LOGS_NAME
-    return [logs / f"rank-{rank}.log", logs / f"rank-{rank}.native.log"]
+    return [place.engine_log(directory, rank), place.engine_log(directory, rank, "native")]
 
 
 def _titled(texts: dict[str, str]) -> list[str]:

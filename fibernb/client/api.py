@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from fibernb import config as configuration
-from fibernb.client import current, refs
+from fibernb.client import arguments, current, job, refs
 from fibernb.client.cluster import Cluster
 from fibernb.client.dialing import HubConnector
-from fibernb.client.functions import remote
+from fibernb.client.job import Job
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
-from fibernb.client.waiting import get, wait
+from fibernb.client.streams import ObjectRefGenerator
 from fibernb.config import Config
 from fibernb.engine import context
 from fibernb.errors import BackendError, ClusterError, ConfigError, NotConnected
@@ -26,43 +26,24 @@ from fibernb.hub.connection import Connection, list_connections, read_connection
 from fibernb.hub.launch import launch
 from fibernb.model import ObjectId
 
-__all__ = [
-    "available_resources",
-    "cancel",
-    "cluster_resources",
-    "connect",
-    "current_cluster",
-    "get",
-    "get_runtime_context",
-    "init",
-    "is_initialized",
-    "nodes",
-    "put",
-    "rank",
-    "remote",
-    "shutdown",
-    "size",
-    "wait",
-]
-
 SHORT_LEASE_S: Final = 5.0
 BACKENDS: Final = ("local",)
-IGNORED: Final = (  # Ray's arguments that change nothing here
-    "ignore_reinit_error",
-    "include_dashboard",
-    "log_to_driver",
-    "logging_level",
-    "configure_logging",
-    "dashboard_host",
-    "dashboard_port",
-)
 
 _lock = threading.RLock()
 _cluster: Cluster | None = None
 _forked_from: Connection | None = None
 
 
-def init(workers: int | None = None, backend: str | None = None, name: str | None = None, **options: Any) -> Cluster:
+def init(
+    workers: int | str | None = None,
+    backend: str | None = None,
+    name: str | None = None,
+    *,
+    address: str | None = None,
+    namespace: str | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Cluster:
     """Start a cluster for this process, or give the one that there is.
 
     Parameters
@@ -70,15 +51,41 @@ def init(workers: int | None = None, backend: str | None = None, name: str | Non
     workers : seats; None: as configured, or one a core. ``num_cpus`` is another name for it.
     backend : where engines run: "local".
     name : of the cluster; None: one is made up.
-    options : any other key of the configuration, such as ``lease_s``.
+    address : "auto" attaches to the one cluster of yours that runs, a name or directory to that one, as `connect`.
+    namespace : where the names of actors hold that are made and looked for here.
+    runtime_env : environment of all tasks and actors of this process; their own ``runtime_env`` goes before it.
+    options : any other key of the configuration, such as ``lease_s``; and of Ray's: ``num_gpus``, ``resources``,
+        ``object_store_memory``.
 
     Raises `ConfigError` for options that cannot be, `BackendError` or `ClusterError` when the cluster does not start.
     """
+    if isinstance(workers, str):  # Ray's first parameter is the address
+        workers, address = None, workers
+    given = arguments.translated(options)
     with _lock:
-        settings = _settings(workers, backend, name, options)
-        if is_initialized():
-            return _again(settings, name, workers if workers is not None else options.get("num_cpus"))
-        return _take(_started(settings))
+        shared = job.configured(namespace, runtime_env)
+        found = _made(workers, backend, name, given) if address in (None, "local") else _attached_to(address)
+        if shared is not None:
+            found.share(shared)
+        return found
+
+
+def _attached_to(address: str) -> Cluster:
+    if "://" in address or ":" in address:
+        raise ConfigError(
+            f"address cannot be {address!r}. It accepts 'auto', or the name or directory of a cluster "
+            "(`fibernb list` shows them)"
+        )
+    return connect(None if address == "auto" else address)
+
+
+def _made(workers: int | None, backend: str | None, name: str | None, given: dict[str, Any]) -> Cluster:
+    settings = _settings(workers, backend, name, given)
+    if context.current() is not None and name is None:
+        return current_cluster()
+    if is_initialized():
+        return _again(settings, name, workers if workers is not None else given.get("workers"))
+    return _take(_started(settings))
 
 
 def connect(name: str | None = None) -> Cluster:
@@ -101,6 +108,7 @@ def shutdown() -> None:
     with _lock:
         leaving, _cluster = _cluster, None
         current.use(None)
+        job.use(Job())
         if leaving is not None and not leaving.session.foreign:
             leaving.close()
 
@@ -127,13 +135,16 @@ def current_cluster() -> Cluster:
 
 
 def put(value: Any) -> ObjectRef:
-    """Give a value a reference, to pass it to many tasks."""
+    """Give a value a reference, to pass it to many tasks.
+
+    A large array goes into shared memory once, and is read there, by everybody who gets it.
+    """
     if isinstance(value, ObjectRef):
         raise TypeError("put takes a value, and this is a reference already")
     return _session().put(value)
 
 
-def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True) -> None:
     """Stop a task that is not done: running Python code gets a KeyboardInterrupt, `get` raises `TaskCancelled`.
 
     Parameters
@@ -141,59 +152,12 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     force : end the engine that runs it, at once.
     recursive : stop the tasks that it has submitted as well.
     """
-    if not isinstance(ref, ObjectRef):
+    if not isinstance(ref, ObjectRef | ObjectRefGenerator):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}")
     ref.cancel(force, recursive)
 
 
 # ---- the cluster ----------------------------------------------------------------------------------------
-
-
-def cluster_resources() -> dict[str, float]:
-    """What the cluster has, by Ray's names: ``CPU`` is the number of seats."""
-    return {"CPU": float(current_cluster().status().seats)}
-
-
-def available_resources() -> dict[str, float]:
-    """What of `cluster_resources` is free now."""
-    status = current_cluster().status()
-    return {"CPU": float(max(0, status.ready - status.busy))}
-
-
-def nodes() -> list[dict[str, Any]]:
-    """The hosts of the cluster, by Ray's keys."""
-    cluster = current_cluster()
-    status = cluster.status()
-    return [
-        {
-            "NodeID": status.node or cluster.connection.host,
-            "Alive": True,
-            "NodeManagerHostname": cluster.connection.host,
-            "Resources": {"CPU": float(status.seats)},
-        }
-    ]
-
-
-class RuntimeContext:
-    """Where this code runs: in an engine's task, or in the client."""
-
-    def get_task_id(self) -> str | None:
-        """The task that runs here, in hexadecimal; None in a client."""
-        engine = context.current()
-        return None if engine is None else f"{engine.task:016x}"
-
-    def get_worker_id(self) -> str:
-        """This process, in a form that no other one has."""
-        return f"{platform.node()}-{os.getpid()}"
-
-    def get_node_id(self) -> str:
-        """The host that this runs on."""
-        return platform.node()
-
-
-def get_runtime_context() -> RuntimeContext:
-    """Where this code runs."""
-    return RuntimeContext()
 
 
 def rank() -> int:
@@ -225,10 +189,8 @@ def _session() -> Session:
 
 
 def _settings(workers: int | None, backend: str | None, name: str | None, given: dict[str, Any]) -> Config:
-    options = {key: value for key, value in given.items() if key not in IGNORED}
-    cpus = options.pop("num_cpus", None)
-    overrides = {**options, "workers": cpus if workers is None else workers, "backend": backend, "name": name}
-    settings = configuration.load(overrides)
+    seats = given.get("workers") if workers is None else workers
+    settings = configuration.load({**given, "workers": seats, "backend": backend, "name": name})
     if settings.backend not in BACKENDS:
         raise BackendError(
             f"there is no backend {settings.backend!r} in this version of FiberNB: use {', '.join(BACKENDS)}"
@@ -270,8 +232,9 @@ def _attached(connection: Connection, settings: Config) -> Cluster:
 
 def _nested(engine: context.EngineContext) -> Cluster:
     """The cluster that this engine belongs to, for tasks that submit tasks."""
-    settings = _short_lived(configuration.saved(Path(engine.directory)))
-    connector = HubConnector(read_connection(engine.directory), settings, settings.lease_s, engine.engine)
+    settings = configuration.saved(Path(engine.directory))
+    connection = read_connection(engine.directory)
+    connector = HubConnector(connection, _short_lived(settings), settings.lease_s, engine.engine)
     return Cluster(Session(connector, lambda: engine.task or None), connector, owned=False)
 
 
@@ -326,8 +289,7 @@ def revive(id_: ObjectId, cluster: str) -> ObjectRef:
     found = current.require()
     if found.name != cluster:
         raise NotConnected(f"a reference of cluster {cluster} came to a process that uses cluster {found.name}")
-    with found.books.mutex:
-        return found.books.ledger.pending.get(id_) or ObjectRef(id_, found)
+    return found.borrow(id_)
 
 
 current.starter = _start_implicitly

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final
 
 from fibernb.client import failures
-from fibernb.client.refs import ObjectRef, error_of, value_of
+from fibernb.client.refs import ObjectRef, error_of
 from fibernb.client.session import Session
 from fibernb.core.messages import Said, Status
 from fibernb.errors import GetTimeout, WorkerDied
@@ -82,7 +82,7 @@ class CellHandle:
     def values(self) -> dict[Rank, Any]:
         """The values of the ranks that have finished well, whatever became of the others."""
         return {
-            rank: value_of(ref.answer)
+            rank: ref.result()
             for rank, ref in zip(self.ranks, self.refs, strict=True)
             if ref.answer is not None and ref.answer.outcome is Outcome.OK
         }

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fibernb.client import scaling
+from fibernb.client import job, scaling
 from fibernb.client.calls import PinnedCalls
 from fibernb.client.cells import CellHandle, CellResult
 from fibernb.client.dialing import HubConnector
+from fibernb.client.job import Job
 from fibernb.client.ranks import Ranks, RankView
 from fibernb.client.selection import parse_ranks
 from fibernb.client.session import Session
@@ -165,6 +166,14 @@ class Cluster:
         if now and self.size:
             self._calls.start(self._calls.operation(operations.adopt), range(self.size), arguments)
         self._place = place
+
+    def share(self, shared: Job) -> None:
+        """Let this hold for all tasks and actors that this process, its cells and its tasks start from now on."""
+        job.use(shared)
+        arguments = [(shared,)]
+        self._calls.remember(["job"], job.use, arguments, None)
+        if self.size:
+            self._calls.start(self._calls.operation(job.use), range(self.size), arguments)
 
     # ---- the end -----------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import os
 import platform
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -16,6 +17,8 @@ from fibernb.errors import AuthError, ClusterError, FibernbError, NotConnected, 
 from fibernb.hub import launch, place
 from fibernb.hub.connection import Connection, is_alive, read_connection
 from fibernb.model import CLIENT_BITS, ClientId, EngineId
+from fibernb.serialize import Sink, Source
+from fibernb.store.agent import agent_for, drop_agent
 from fibernb.transport import Link
 from fibernb.wire import codec
 from fibernb.wire.admission import credentials
@@ -42,6 +45,10 @@ class Opened(NamedTuple):
     backlog: list[bytes]
 
 
+class Store(Sink, Source, Protocol):
+    """Where large values go, and come from."""
+
+
 class Connector(Protocol):
     """The way to one cluster."""
 
@@ -53,6 +60,12 @@ class Connector(Protocol):
 
     def reconnect(self, client: ClientId) -> Opened:
         """Open a link again, starting the hub if it has died; `NotConnected` when the cluster is gone."""
+
+    def store(self, client: ClientId) -> Store | None:
+        """The object store of this host; None where values travel in messages only."""
+
+    def leave(self) -> None:
+        """The session is over: let go of the store."""
 
 
 class HubConnector:
@@ -85,6 +98,8 @@ class HubConnector:
         return self._connection
 
     def connect(self) -> Opened:
+        if self._engine is not None:
+            return self._try_for_a_while(self._first)
         self._revive_hub()
         try:
             return self._first()
@@ -102,7 +117,7 @@ class HubConnector:
 
     def _revive_hub(self) -> None:
         """A hub that was killed is started again, as long as its engines wait for it."""
-        if self._engine is not None or place.is_locked(self._directory):
+        if place.is_locked(self._directory):
             return
         if not is_alive(self._connection):
             raise NotConnected(
@@ -112,10 +127,14 @@ class HubConnector:
         self._connection = launch.launch(self._config, directory=self._directory, resume=True)
 
     def reconnect(self, client: ClientId) -> Opened:
+        return self._try_for_a_while(lambda: self._reopen(client))
+
+    def _try_for_a_while(self, open_: Callable[[], Opened]) -> Opened:
+        """Open a link to a hub that may just be starting again."""
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                opened = self._reopen(client)
+                opened = open_()
             except (AuthError, VersionMismatch, ProtocolError):
                 raise
             except (ClusterError, OSError) as error:
@@ -125,6 +144,14 @@ class HubConnector:
                 time.sleep(RETRY_S)
             else:
                 return opened
+
+    def store(self, client: ClientId) -> Store | None:
+        owner = f"client {client:x}" if self._engine is None else f"engine {self._engine}"
+        return agent_for(self._connection.directory, self._connection.key, owner, self._config.inline_bytes)
+
+    def leave(self) -> None:
+        if self._engine is None:  # an engine goes on without its session
+            drop_agent(self._connection.directory, self._connection.key)
 
     def _reopen(self, client: ClientId) -> Opened:
         if self._engine is None and not place.is_locked(self._directory):

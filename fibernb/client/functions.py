@@ -1,35 +1,27 @@
-"""Remote functions: what ``@fibernb.remote`` makes.
-
-A function is pickled at its first call. In a notebook its globals and helpers may change afterwards: the notebook
-layer raises `epoch` with every cell, and the first call in a new epoch pickles again. Only when the content has changed
-does anything travel.
-"""
+"""Remote functions: what ``@fibernb.remote`` makes of a function."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from fibernb import serialize
-from fibernb.client import current, options
+from fibernb.client import code, current, job, options, strategies
+from fibernb.client.code import Code, next_epoch
 from fibernb.client.ledger import BATCH_BYTES, BATCH_CALLS
 from fibernb.client.refs import Group, ObjectRef
-from fibernb.client.session import Session, define
-from fibernb.core.messages import DefineFunction
-from fibernb.errors import ConfigError, FibernbError
-from fibernb.model import DEFAULT_OPTIONS, TaskId, TaskOptions
+from fibernb.client.session import Session
+from fibernb.client.signatures import Signature, parameters_of
+from fibernb.errors import ConfigError
+from fibernb.model import DEFAULT_OPTIONS, STREAMING, TaskId, TaskOptions
 
-epoch = 0  # raised when what functions refer to may have changed
+__all__ = ["RemoteFunction", "next_epoch"]
 
-
-def next_epoch() -> None:
-    """What functions refer to may have changed: their next calls look."""
-    global epoch
-    epoch += 1
+CONSUMED: Final = {STREAMING: "a stream of values", 0: "no value"}
 
 
 class RemoteFunction:
@@ -39,11 +31,21 @@ class RemoteFunction:
     function with other options, by Ray's names.
     """
 
-    def __init__(self, function: Callable[..., Any], task_options: TaskOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        task_options: TaskOptions = DEFAULT_OPTIONS,
+        *,
+        dynamic: bool = False,
+        keeps: tuple[Any, ...] = (),
+    ) -> None:
         self._function = function
-        self._options = _named(task_options, function)
+        self._options = _fitted(task_options, function, dynamic)
         self._plain = self._options.num_returns == 1
-        self._code = _Code(function)
+        self._dynamic = dynamic
+        self._keeps = keeps  # placement groups that the options name
+        self._code = Code(_Dynamic(function) if dynamic else function)
+        self._signature: Signature | None = None
         self._session: Session | None = None
         self._epoch = -1
         self._parent: TaskId | None = None
@@ -51,13 +53,21 @@ class RemoteFunction:
         functools.update_wrapper(self, function, updated=())
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Submit a call. Gives an `ObjectRef`; a list of them for ``num_returns`` above 1; None for 0."""
+        """Submit a call.
+
+        Gives an `ObjectRef`; a list of them for ``num_returns`` above 1; an `ObjectRefGenerator` for "streaming"; None
+        for 0. Raises `TypeError` when the arguments do not fit, `SerializationError` when one cannot be pickled.
+        """
         session = current.session or current.require()
         group = self._group_for(session)
-        data, deps = serialize.dumps_call(args, kwargs, ObjectRef)
+        (self._signature or self._sign()).check(args, kwargs)
+        packed, deps = serialize.pack_call(args, kwargs, ObjectRef, session.store)
         if self._plain and not deps:
-            return session.submit(group, data)
-        refs = session.submit_general(group, data, _inputs(args, kwargs, deps))
+            return session.submit(group, packed)
+        inputs = inputs_of(args, kwargs, deps)
+        if self._options.num_returns == STREAMING:
+            return session.submit_stream(group, packed, inputs)
+        refs = session.submit_general(group, packed, inputs)
         return refs[0] if self._plain else (refs or None)
 
     def map(self, items: Iterable[Any]) -> list[ObjectRef]:
@@ -67,23 +77,26 @@ class RemoteFunction:
     def starmap(self, arguments: Iterable[tuple[Any, ...]]) -> list[ObjectRef]:
         """Submit ``f(*args)`` for every tuple of arguments: a reference each, in order."""
         if not self._plain:
-            raise ConfigError(f"{self._options.name} returns {self._options.num_returns} values: map needs one")
+            count = self._options.num_returns
+            raise ConfigError(f"{self._options.name} returns {CONSUMED.get(count, f'{count} values')}: map needs one")
         session = current.session or current.require()
         group = self._group_for(session)
-        dumps_call = serialize.dumps_call
+        pack_call, store = serialize.pack_call, session.store
         refs: list[ObjectRef] = []
         batch: list[bytes] = []
         size_bytes = 0
         for args in arguments:
-            data, deps = dumps_call(args, {}, ObjectRef)
-            size_bytes += len(data)
-            if deps or len(batch) >= BATCH_CALLS or size_bytes > BATCH_BYTES:
+            packed, deps = pack_call(args, {}, ObjectRef, store)
+            alone = bool(deps or packed.blocks or packed.refs or len(packed.data) > BATCH_BYTES)
+            size_bytes += len(packed.data)
+            if alone or len(batch) >= BATCH_CALLS or size_bytes > BATCH_BYTES:
                 refs += session.submit_many(group, batch)
-                batch, size_bytes = [], len(data)
-            if deps or size_bytes > BATCH_BYTES:
-                refs.append(self.remote(*args))
+                batch, size_bytes = [], len(packed.data)
+            if alone:
+                refs += session.submit_general(group, packed, inputs_of(args, {}, deps))
+                size_bytes = 0
             else:
-                batch.append(data)
+                batch.append(packed.data)
         return refs + session.submit_many(group, batch)
 
     def options(self, **given: Any) -> RemoteFunction:
@@ -91,26 +104,39 @@ class RemoteFunction:
 
         Raises `ConfigError` for names or values that cannot be.
         """
-        other = RemoteFunction(self._function, options.parse(given, self._options))
-        other._code = self._code
+        dynamic = self._dynamic if "num_returns" not in given else given["num_returns"] == options.DYNAMIC
+        parsed = options.parse(given, self._options)
+        other = RemoteFunction(self._function, parsed, dynamic=dynamic, keeps=strategies.keeps_of(given) or self._keeps)
+        if dynamic == self._dynamic:
+            other._code = self._code
         return other
+
+    def _sign(self) -> Signature:
+        signature = self._signature = Signature(self._options.name, parameters_of(self._function))
+        return signature
 
     def _group_for(self, session: Session) -> Group:
         group = self._group
-        if group is not None and session is self._session and epoch == self._epoch and session.current_task is None:
+        if (
+            group is not None
+            and session is self._session
+            and code.epoch == self._epoch
+            and session.current_task is None
+        ):
             return group
         return self._renew(session)
 
     def _renew(self, session: Session) -> Group:
         """The group of the next calls: a new one when the session, the code or the submitting task has changed."""
-        code = self._code.current()
+        definition = self._code.current()
         parent = session.parent()
+        given = in_job(self._options)
         group = self._group
         changed = group is None or session is not self._session or parent != self._parent
-        if group is None or changed or group.function != code.digest:
-            session.define(code)
-            group = self._group = Group(code.digest, self._options, parent)
-        self._session, self._epoch, self._parent = session, epoch, parent
+        if group is None or changed or group.function != definition.digest or group.options != given:
+            session.define(definition)
+            group = self._group = Group(definition.digest, given, parent)
+        self._session, self._epoch, self._parent = session, code.epoch, parent
         return group
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
@@ -121,60 +147,73 @@ class RemoteFunction:
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        raise FibernbError("remote methods belong to actors, which this version of FiberNB does not have")
+        raise TypeError(
+            f"{self._options.name} is a remote function within a class: make the whole class remote, "
+            "and it is an actor whose methods are called as actor.method.remote(...)"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteFunction, (self._function, self._options)
+        return _again, (self._function, self._options, self._dynamic, self._keeps)
 
     def __repr__(self) -> str:
         return f"<remote function {self._options.name}>"
 
 
-class _Code:
-    """The pickle of a function, made again once an epoch."""
+def _again(
+    function: Callable[..., Any], task_options: TaskOptions, dynamic: bool, keeps: tuple[Any, ...]
+) -> RemoteFunction:
+    """Called while unpickling."""
+    return RemoteFunction(function, task_options, dynamic=dynamic, keeps=keeps)
+
+
+class DynamicObjectRefGenerator:
+    """The references of the items that a task with ``num_returns="dynamic"`` has made; the value of its reference."""
+
+    def __init__(self, refs: list[ObjectRef]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Any:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __getitem__(self, index: int) -> ObjectRef:
+        return self._refs[index]
+
+
+class _Dynamic:
+    """A generator function that gives all its items at its end, a reference each."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._epoch = -1
-        self._message: DefineFunction | None = None
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
 
-    def current(self) -> DefineFunction:
-        if self._message is None or self._epoch != epoch:
-            self._message = define(self._function)
-            self._epoch = epoch
-        return self._message
+    def __call__(self, *args: Any, **kwargs: Any) -> DynamicObjectRefGenerator:
+        session = current.require()
+        return DynamicObjectRefGenerator([session.put(item) for item in self._function(*args, **kwargs)])
 
 
-def remote(*args: Any, **given: Any) -> Any:
-    """Make a function remote: as ``@remote``, ``@remote(num_cpus=2)`` or ``remote(function)``."""
-    if len(args) == 1 and not given and callable(args[0]):
-        return _remote(args[0], DEFAULT_OPTIONS)
-    if args:
-        raise TypeError("remote takes one function, or options by name: @remote, @remote(num_cpus=2)")
-    parsed = options.parse(given)
-    return lambda function: _remote(function, parsed)
-
-
-def _remote(function: Callable[..., Any], task_options: TaskOptions) -> RemoteFunction:
-    if isinstance(function, RemoteFunction):
-        raise TypeError(f"{function!r} is remote already")
-    if inspect.isclass(function):
-        raise FibernbError(
-            f"{function.__name__} is a class: actors are not in this version of FiberNB; make a function remote"
-        )
-    if not callable(function):
-        raise TypeError(f"remote takes a function, not {type(function).__name__}")
-    return RemoteFunction(function, task_options)
-
-
-def _named(task_options: TaskOptions, function: Callable[..., Any]) -> TaskOptions:
-    if task_options.name:
+def in_job(task_options: TaskOptions) -> TaskOptions:
+    """Options with the environment of the job."""
+    environment = job.environment_of(task_options.environment)
+    if environment == task_options.environment:
         return task_options
-    name = getattr(function, "__name__", "") or type(function).__name__
-    return msgspec.structs.replace(task_options, name=name)
+    return msgspec.structs.replace(task_options, environment=environment)
 
 
-def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any], deps: tuple[int, ...]) -> list[ObjectRef]:
+def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any], deps: tuple[int, ...]) -> list[ObjectRef]:
     """The references among the arguments, in the order of ``deps``."""
+    if not deps:
+        return []
     found = {value.id: value for value in (*args, *kwargs.values()) if isinstance(value, ObjectRef)}
     return [found[id_] for id_ in deps]
+
+
+def _fitted(task_options: TaskOptions, function: Callable[..., Any], dynamic: bool) -> TaskOptions:
+    """Options with a name; a generator function gives its items as a stream if nothing else is said."""
+    name = task_options.name or getattr(function, "__name__", "") or type(function).__name__
+    count = task_options.num_returns
+    if count == 1 and not dynamic and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
+        count = STREAMING
+    return msgspec.structs.replace(task_options, name=name, num_returns=count)

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from fibernb.client.books import Books
-from fibernb.client.refs import ObjectRef, run_callbacks
+from fibernb.client.refs import run_callbacks
+from fibernb.client.requests import Requests
 from fibernb.core.messages import (
+    ActorFound,
     Deliver,
     Display,
     HubStops,
@@ -24,11 +26,12 @@ from fibernb.core.messages import (
     Recovered,
     Said,
     SeatsChanged,
+    State,
     Status,
-    StatusRequest,
+    Synced,
 )
 from fibernb.errors import NotConnected
-from fibernb.model import Result, TaskId
+from fibernb.model import TaskId
 from fibernb.wire import codec
 from fibernb.wire.handshake import Refused, Welcome
 
@@ -41,12 +44,13 @@ class Inbox:
     Parameters
     ----------
     books : the session's bookkeeping.
+    requests : take the answers of the hub.
     on_stop : told why, when the hub says that the cluster ends.
     """
 
-    def __init__(self, books: Books, on_stop: Callable[[NotConnected], object]) -> None:
+    def __init__(self, books: Books, requests: Requests, on_stop: Callable[[NotConnected], object]) -> None:
         self.seats: SeatsChanged | None = None
-        self.statuses: dict[int, Status | None] = {}  # that somebody waits for; None: not here yet
+        self.requests = requests
         self.status: Status | None = None
         self.on_said: Callable[[Said], object] = print_said  # for tasks that nobody listens to
         self.on_seats: list[Callable[[SeatsChanged], object]] = []
@@ -62,6 +66,9 @@ class Inbox:
             Progress: self._take_said,
             SeatsChanged: self._take_seats,
             Status: self._take_status,
+            ActorFound: requests.take,
+            State: requests.take,
+            Synced: requests.take,
             HubStops: self._take_stop,
             Recovered: self._take_nothing,
             Welcome: self._take_nothing,
@@ -95,15 +102,6 @@ class Inbox:
     def fail(self, error: Exception) -> None:
         """Answer everything that is unanswered with an error."""
         self._queue(self._books.fail(error))
-
-    def adopt(self, ref: ObjectRef, answer: Result) -> None:
-        """A reference that came from another process has the answer that was fetched for it."""
-        self._queue(self._books.adopt(ref, answer))
-
-    def ask_again(self) -> None:
-        """A new link: ask for the statuses that somebody waits for, since the break may have swallowed the request."""
-        for request in [request for request, status in self.statuses.items() if status is None]:
-            self._books.send(StatusRequest(request=request))
 
     def _take_deliver(self, message: Deliver) -> None:
         due = self._books.settle(message)
@@ -140,8 +138,7 @@ class Inbox:
 
     def _take_status(self, message: Status) -> None:
         self.status = message
-        if message.request in self.statuses:
-            self.statuses[message.request] = message
+        self.requests.take(message)
         self.seats = SeatsChanged(
             seats=message.seats, ready=message.ready, starting=message.starting, problem=message.problem
         )

@@ -8,20 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from fibernb.client.refs import Group, ObjectRef, Pinned
+from fibernb.client.refs import ActorGroup, Group, ObjectRef, Pinned
 from fibernb.core.messages import (
     Autoscale,
+    Blocked,
+    CallActor,
     Cancel,
+    Consume,
+    CreateActor,
+    CreateGroup,
     DefineFunction,
     Detach,
+    Fetch,
+    Hold,
     Message,
     PutObjects,
+    Release,
     Remember,
     Scale,
     Submit,
     SubmitPinned,
 )
-from fibernb.model import Call, Digest, ObjectId, Rank, Result, TaskId
+from fibernb.model import DEFAULT_OPTIONS, Call, Digest, Rank, Result, TaskId
 
 BATCH_CALLS: Final = 256
 BATCH_BYTES: Final = 1_000_000
@@ -29,12 +37,11 @@ PORTION_BYTES: Final = 2**26
 
 
 class Ledger:
-    """The state that a new hub has to be told: functions, objects, unanswered calls, namespaces, seats."""
+    """The state that a new hub has to be told: functions, unanswered calls, namespaces, seats."""
 
     def __init__(self) -> None:
         self.pending: dict[TaskId, ObjectRef] = {}  # in the order of submission
         self.functions: dict[Digest, DefineFunction] = {}
-        self.held: dict[ObjectId, Result] = {}  # values that the hub keeps for us
         self.remembered: list[Remember] = []
         self.cancelled: dict[TaskId, Cancel] = {}
         self.scaling: Scale | Autoscale | None = None
@@ -52,12 +59,13 @@ class Ledger:
         elif isinstance(message, Detach):
             self.detached = True
 
-    def replay(self, fresh: bool) -> list[Message]:
+    def replay(self, fresh: bool, held: Iterable[Message]) -> list[Message]:
         """What to send first on a new link. ``fresh``: to a hub that knows nothing of this client.
 
-        Calls go again in any case, since the break may have swallowed them; the hub knows by their ids which it has.
+        ``held``: what makes the objects that calls may refer to. Calls go again in any case, since the break may have
+        swallowed them; the hub knows by their ids which it has.
         """
-        messages: list[Message] = [*self.functions.values(), *self._puts(), *self.remembered]
+        messages: list[Message] = [*self.functions.values(), *held, *self.remembered]
         if fresh and self.scaling is not None:
             messages.append(self.scaling)
         if self.detached:
@@ -66,35 +74,66 @@ class Ledger:
         messages += self._cancels()
         return messages
 
-    def _puts(self) -> Iterator[Message]:
-        return (PutObjects(objects=[value]) for value in self.held.values())
-
     def _cancels(self) -> Iterator[Message]:
         self.cancelled = {task: message for task, message in self.cancelled.items() if task in self.pending}
         for task, message in self.cancelled.items():
             yield Cancel(tasks=[task], force=message.force, recursive=message.recursive)
 
 
+class Batch:
+    """Calls of one group that will travel together."""
+
+    __slots__ = ("calls", "group", "size_bytes")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.calls: list[Call] = []
+        self.size_bytes = 0
+
+
 class Outbox:
-    """Messages that wait to be sent, in order, the open batch of calls last."""
+    """Messages that wait to be sent, in order, the open batches of calls last.
+
+    Calls of one group travel together though calls of others came between. That changes their order among groups, so a
+    call that refers to others closes all batches; and an actor has one open batch at most, since the order of its calls
+    counts.
+    """
 
     def __init__(self) -> None:
-        self._calls: list[Call] = []
-        self._size_bytes = 0
-        self._group: Group | None = None
+        self._batch = _NO_BATCH  # the one that got the last call
+        self._open: dict[int, Batch] = {}  # all of them, by actor or else by group
+        self._count = 0  # of calls in them
         self._messages: list[Message] = []
+        self._put_bytes = 0  # in the last message, if that puts values
 
     def add_call(self, group: Group, call: Call) -> bool:
         """Put a call into the batch of its group; True when it is time to send."""
-        size_bytes = self._size_bytes + len(call.args)
-        if group is not self._group or size_bytes > BATCH_BYTES:
+        batch = self._batch
+        size_bytes = batch.size_bytes + len(call.args)
+        if batch.group is not group or size_bytes > BATCH_BYTES or len(self._open) > 1:
+            batch = self._turn_to(group, call)
+            size_bytes = batch.size_bytes + len(call.args)
+        batch.size_bytes = size_bytes
+        batch.calls.append(call)
+        self._count = count = self._count + 1
+        return count >= BATCH_CALLS or size_bytes > BATCH_BYTES
+
+    def _turn_to(self, group: Group, call: Call) -> Batch:
+        """The open batch for this call: the one of its group, if it may be appended there."""
+        if self._open and not self._may_append(group, call):
             self._cut()
-            self._group = group
-            self._size_bytes = len(call.args)
-        else:
-            self._size_bytes = size_bytes
-        self._calls.append(call)
-        return len(self._calls) >= BATCH_CALLS or size_bytes > BATCH_BYTES
+        batch = self._open.get(group.key)
+        if batch is None:
+            batch = self._open[group.key] = Batch(group)
+        self._batch = batch
+        return batch
+
+    def _may_append(self, group: Group, call: Call) -> bool:
+        """Whether a call may go to a batch before or behind which others are open."""
+        if call.deps or call.refs:
+            return False
+        batch = self._open.get(group.key)
+        return batch is None or (_are_one(batch.group, group) and batch.size_bytes + len(call.args) <= BATCH_BYTES)
 
     def add_batch(self, group: Group, calls: list[Call]) -> None:
         """Put a whole batch of calls of one group behind everything that waits."""
@@ -104,6 +143,17 @@ class Outbox:
         """Put a message behind everything that waits."""
         self._cut()
         self._messages.append(message)
+
+    def put(self, value: Result) -> None:
+        """Put a value behind everything that waits; neighbours travel in one message."""
+        self._cut()
+        self._put_bytes += len(value.value)
+        last = self._messages[-1] if self._messages else None
+        if isinstance(last, PutObjects) and self._put_bytes <= BATCH_BYTES:
+            last.objects.append(value)
+        else:
+            self._messages.append(PutObjects(objects=[value]))
+            self._put_bytes = len(value.value)
 
     def take(self) -> list[Message]:
         """Everything that waits; nothing waits afterwards."""
@@ -117,25 +167,57 @@ class Outbox:
         self._messages = [*replay, *waiting]
 
     def __bool__(self) -> bool:
-        return bool(self._calls or self._messages)
+        return bool(self._open or self._messages)
 
     def _cut(self) -> None:
-        if self._calls:
-            assert self._group is not None
-            self._messages.append(_submission(self._group, self._calls))
-            self._calls = []
-            self._size_bytes = 0
+        if self._open:
+            self._messages += [_submission(batch.group, batch.calls) for batch in self._open.values()]
+            self._batch = _NO_BATCH
+            self._open = {}
+            self._count = 0
 
 
-REPLAYED: Final = (DefineFunction, Submit, SubmitPinned, Remember, PutObjects, Detach, Cancel)
+_NO_BATCH: Final = Batch(Group(b"", DEFAULT_OPTIONS))
+
+REPLAYED: Final = (
+    DefineFunction,
+    Submit,
+    SubmitPinned,
+    CallActor,
+    CreateActor,
+    CreateGroup,
+    Remember,
+    PutObjects,
+    Hold,
+    Fetch,
+    Release,
+    Consume,
+    Blocked,
+    Detach,
+    Cancel,
+)
 
 
-def _submission(group: Group, calls: list[Call]) -> Submit:
+def _are_one(group: Group, other: Group) -> bool:
+    """Whether calls of both may travel in one message."""
+    return group is other or (
+        isinstance(group, ActorGroup)
+        and group.function == other.function
+        and group.options is other.options
+        and group.parent == other.parent
+    )
+
+
+def _submission(group: Group, calls: list[Call]) -> Message:
+    if isinstance(group, ActorGroup):
+        return CallActor(
+            actor=group.actor, function=group.function, calls=calls, options=group.options, parent=group.parent
+        )
     return Submit(function=group.function, calls=calls, options=group.options, parent=group.parent)
 
 
 def _submissions(refs: Iterable[ObjectRef]) -> list[Message]:
-    """Unanswered calls as messages: neighbours of one group together, pinned ones each for itself."""
+    """Unanswered calls as messages: those of one group together, pinned ones each for itself."""
     messages: list[Message] = []
     outbox = Outbox()
     for ref in refs:

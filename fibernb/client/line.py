@@ -8,17 +8,20 @@ hub keeps what is not acknowledged and the ledger what is not answered.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from fibernb.client.books import ACKNOWLEDGE_S, Books
+from fibernb.client.books import Books
 from fibernb.client.dialing import Connector, Opened
 from fibernb.client.inbox import Inbox
 from fibernb.client.interrupts import Deferral
+from fibernb.client.receipts import ACKNOWLEDGE_S
 from fibernb.client.turns import Turns
-from fibernb.core.messages import Goodbye
+from fibernb.client.values import PARTING_S
+from fibernb.core.messages import Goodbye, Message
 from fibernb.errors import BackendError, FibernbError, NotConnected
 from fibernb.model import ClientId
 from fibernb.transport import Link
@@ -41,14 +44,16 @@ class Line:
     connector : opens links.
     books : gives what is to be sent.
     inbox : takes what arrives.
+    lent : tells what a hub has to know of tasks whose seats are lent.
     """
 
-    def __init__(self, connector: Connector, books: Books, inbox: Inbox) -> None:
+    def __init__(self, connector: Connector, books: Books, inbox: Inbox, lent: Callable[[], Iterable[Message]]) -> None:
         self.cold = False  # the background thread sleeps until somebody wakes it
         self.over: FibernbError | None = None
         self._connector = connector
         self._books = books
         self._inbox = inbox
+        self._lent = lent
         self._client: ClientId = 0
         self._link: Link | None = None
         self._turns = Turns(books.mutex)
@@ -211,10 +216,12 @@ class Line:
         if time.monotonic() < self._hot_until:
             return FLUSH_S
         self.cold = True  # before the look: who submits afterwards wakes us
-        if self._books.outbox:
+        if self._books.unsent:
             self.cold = False
             return FLUSH_S
-        return ACKNOWLEDGE_S if self._books.owes else None
+        if self._books.receipts.owed:
+            return ACKNOWLEDGE_S
+        return PARTING_S if self._books.values.part_at < math.inf else None
 
     def _flush_due(self) -> None:
         if self._books.wants_flush():
@@ -244,8 +251,7 @@ class Line:
             time.sleep(TICK_S)
         try:
             self._turns.watch(opened.link.fileno())
-            self._books.restart(opened.fresh)
-            self._inbox.ask_again()
+            self._books.restart(opened.fresh, [*self._lent(), *self._inbox.requests.open()])
             self._inbox.take_in(opened.backlog)
             self._link = opened.link
         finally:
@@ -257,6 +263,7 @@ class Line:
             if self.over is not None:
                 return
             self.over = error
+        self._connector.leave()
         self._inbox.fail(error)
         self._turns.wake()
         self._turns.announce()

@@ -1,54 +1,66 @@
-"""Waiting inside of a task: the one that waits keeps its seat, so the tasks that it waits for need others.
-
-A cluster whose every seat waits for tasks that have no seat would hang without a word. With one seat that is certain,
-and an error; with more it is likely when nothing is free for a while, and the task says so on stderr.
-"""
+"""Waiting inside of a task: its seat is lent meanwhile, so that what it waits for can run on it."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from fibernb.core.messages import Status
-from fibernb.errors import ClusterError
+from fibernb.core.messages import Blocked, Message, Unblocked
+from fibernb.model import TaskId
 
-LOOK_S: Final = 1.0
-PATIENCE_S: Final = 5.0  # how long nothing may be free before the task says so
+PATIENCE_S: Final = 0.001  # what comes so soon is not worth lending a seat for
 
 
-def wait_in_task(
-    wait: Callable[[Callable[[], bool], float | None], bool],
-    status: Callable[[], Status],
-    done: Callable[[], bool],
-    timeout_s: float | None,
-) -> bool:
-    """As ``wait(done, timeout_s)``, looking now and then whether what is waited for can run at all.
+class Lending:
+    """The tasks of this process that wait, by any of their threads.
 
-    Raises `ClusterError` when it cannot: the only seat is the one that waits.
+    Parameters
+    ----------
+    send : sends a message to the hub, now.
     """
-    begun = time.monotonic()
-    warned = False
-    while True:
-        left = None if timeout_s is None else timeout_s - (time.monotonic() - begun)
-        if wait(done, LOOK_S if left is None else max(0.0, min(LOOK_S, left))):
+
+    def __init__(self, send: Callable[[Message], object]) -> None:
+        self._send = send
+        self._waiting: dict[TaskId, int] = {}  # task to how many of its threads or coroutines wait
+        self._lock = threading.Lock()
+
+    @property
+    def tasks(self) -> list[TaskId]:
+        """The tasks whose seats are lent."""
+        return list(self._waiting)
+
+    @contextmanager
+    def lent(self, task: TaskId) -> Iterator[None]:
+        """The seat of this task is lent meanwhile."""
+        with self._lock:
+            count = self._waiting[task] = self._waiting.get(task, 0) + 1
+        try:
+            if count == 1:
+                self._send(Blocked(task=task))
+            yield
+        finally:
+            with self._lock:
+                count = self._waiting[task] - 1
+                if count:
+                    self._waiting[task] = count
+                else:
+                    del self._waiting[task]
+            if not count:
+                self._send(Unblocked(task=task))
+
+    def wait(
+        self,
+        wait: Callable[[Callable[[], bool], float | None], bool],
+        task: TaskId,
+        done: Callable[[], bool],
+        timeout_s: float | None,
+    ) -> bool:
+        """As ``wait(done, timeout_s)``, lending the seat of the task that waits, unless it is over at once."""
+        if timeout_s is not None and timeout_s <= PATIENCE_S:
+            return wait(done, timeout_s)
+        if wait(done, PATIENCE_S):
             return True
-        if left is not None and left <= LOOK_S:
-            return False
-        starved = _starved(status())
-        if starved and not warned and time.monotonic() - begun > PATIENCE_S:
-            warned = True
-            sys.stderr.write(f"fibernb: {starved}\n")
-
-
-def _starved(state: Status) -> str:
-    """Why what is queued has no seat; empty when some seat may take it."""
-    if not state.queued or state.ready > state.busy or state.starting or state.maximum is not None:
-        return ""
-    advice = "scale the cluster up, or submit from the notebook and pass references"
-    if state.seats == 1:
-        raise ClusterError(f"this task waits for tasks that need a seat, and it sits on the only one: {advice}")
-    return (
-        f"a task waits for tasks that need a seat, and all {state.seats} are taken, maybe by others that wait: {advice}"
-    )
+        with self.lent(task):
+            return wait(done, None if timeout_s is None else timeout_s - PATIENCE_S)

@@ -10,12 +10,16 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, Protocol
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, Protocol, TypeAlias
 
 from fibernb import serialize
-from fibernb.errors import GetTimeout, TaskCancelled
-from fibernb.model import Call, Digest, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
+from fibernb.errors import GetTimeout, ObjectLost, TaskCancelled
+from fibernb.model import BlockId, Call, Digest, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
+
+REMAKES: Final = 10  # of a value whose memory is lost whenever it is looked at
 
 log: Final = logging.getLogger(__name__)
 
@@ -23,12 +27,21 @@ log: Final = logging.getLogger(__name__)
 class Group:
     """What the calls of one submission share. Calls of the same group, by identity, travel in one message."""
 
-    __slots__ = ("function", "options", "parent")
+    __slots__ = ("_bound", "function", "key", "options", "parent")
 
     def __init__(self, function: Digest, options: TaskOptions, parent: TaskId | None = None) -> None:
         self.function = function
         self.options = options
         self.parent = parent
+        self.key = -id(self)  # calls of groups with one key keep their order
+        self._bound: ActorGroup | None = None  # the last one
+
+    def bound_to(self, actor: ObjectId) -> ActorGroup:
+        """The group of the same calls to this actor."""
+        bound = self._bound
+        if bound is None or bound.actor != actor:
+            bound = self._bound = ActorGroup(self.function, self.options, self.parent, actor)
+        return bound
 
 
 class Pinned(Group):
@@ -41,22 +54,44 @@ class Pinned(Group):
         self.rank = rank
 
 
+class ActorGroup(Group):
+    """As `Group`, for calls of one method of one actor."""
+
+    __slots__ = ("actor",)
+
+    def __init__(self, function: Digest, options: TaskOptions, parent: TaskId | None, actor: ObjectId) -> None:
+        super().__init__(function, options, parent)
+        self.actor = self.key = actor
+
+
 class Owner(Protocol):
     """What a reference needs of the session that made it."""
 
     name: str
 
+    @property
+    def store(self) -> serialize.Source | None: ...
+
     def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool: ...
 
     def flush(self) -> None: ...
 
-    def fetch(self, ref: ObjectRef) -> None: ...
+    def arrivals(self) -> int: ...
+
+    def waiting(self) -> AbstractContextManager[object]: ...
+
+    def fetch(self, *refs: ObjectRef) -> None: ...
+
+    def fetch_again(self, ref: ObjectRef, answer: Result, lost: Sequence[BlockId]) -> None: ...
 
     def watch(self, ref: ObjectRef, callback: Callable[[ObjectRef], object]) -> None: ...
 
     def cancel(self, refs: Iterable[ObjectRef], force: bool = False, recursive: bool = True) -> None: ...
 
     def share(self, ref: ObjectRef) -> None: ...
+
+
+Due: TypeAlias = "tuple[ObjectRef, list[Callable[[ObjectRef], object]]]"  # callbacks whose time has come
 
 
 class Attachment:
@@ -100,11 +135,11 @@ class ObjectRef:
 
         Raises `GetTimeout` when it was not there in time, or whatever the task raised.
         """
-        return value_of(self._wait(timeout))
+        return wait_for_value(self, None if timeout is None else time.monotonic() + timeout, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The exception that the task raised, or None; waits for it as `result` does."""
-        answer = self._wait(timeout)
+        answer = wait_for_answer(self, None if timeout is None else time.monotonic() + timeout, timeout)
         return None if answer.outcome is Outcome.OK else error_of(answer)
 
     def add_done_callback(self, callback: Callable[[ObjectRef], object]) -> None:
@@ -124,27 +159,23 @@ class ObjectRef:
         self.session.cancel([self], force, recursive)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        if self.answer is None:
-            yield from self._arrival().__await__()
-        return value_of(self._answered())
+        while True:
+            if self.answer is None:
+                with self.session.waiting():
+                    yield from self._arrival().__await__()
+            answer = self.answer
+            if answer is not None:
+                try:
+                    return value_of(answer, self.session)
+                except serialize.BlockGone as gone:
+                    self.session.fetch_again(self, answer, gone.blocks)
 
     def _arrival(self) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         arrival: asyncio.Future[None] = loop.create_future()
-        self.add_done_callback(lambda _: _tell_loop(loop, arrival))
+        self.add_done_callback(lambda _: tell_loop(loop, arrival))
         self.session.flush()
         return arrival
-
-    def _wait(self, timeout: float | None) -> Result:
-        if self.answer is None:
-            self.session.fetch(self)
-            if not self.session.wait(self.done, timeout):
-                raise GetTimeout(f"{self!r} was not ready within {timeout} s; its task goes on")
-        return self._answered()
-
-    def _answered(self) -> Result:
-        assert self.answer is not None
-        return self.answer
 
     def __reduce__(self) -> tuple[Callable[..., ObjectRef], tuple[object, ...]]:
         self.session.share(self)
@@ -169,6 +200,20 @@ class ObjectRef:
         return f"ObjectRef({self.id:016x}{name}, {state})"
 
 
+def attachment_of(ref: ObjectRef) -> Attachment:
+    """The attachment of a reference, made if there is none."""
+    if ref.attachment is None:
+        ref.attachment = Attachment()
+    return ref.attachment
+
+
+def attach(ref: ObjectRef, inputs: tuple[ObjectRef, ...], siblings: tuple[ObjectRef, ...]) -> None:
+    """Keep the inputs of a task with its first reference, and the references to its other values."""
+    if inputs or siblings:
+        attachment = attachment_of(ref)
+        attachment.inputs, attachment.siblings = inputs, siblings
+
+
 class TaskFuture(concurrent.futures.Future[Any]):
     """The future of one task; cancelling it cancels the task wherever it is."""
 
@@ -185,21 +230,33 @@ class TaskFuture(concurrent.futures.Future[Any]):
             self.ref.cancel()
         return True
 
+    def result(self, timeout: float | None = None) -> Any:
+        with self._waiting():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        with self._waiting():
+            return super().exception(timeout)
+
+    def _waiting(self) -> AbstractContextManager[object]:
+        """A task that waits for this lends its seat meanwhile."""
+        return nullcontext() if self.ref is None or self.done() else self.ref.session.waiting()
+
     def take(self, ref: ObjectRef) -> None:
         """Take over the answer of the reference, unless the future was cancelled first."""
-        if not next(self._claims, False):
+        answer = ref.answer
+        if answer is None:  # its value was lost just now, and is made again
+            ref.add_done_callback(self.take)
             return
-        answer = ref._answered()
-        if answer.outcome is Outcome.CANCELLED:
-            self._end_cancelled()
-            return
-        self.set_running_or_notify_cancel()
         try:
-            value = serialize.loads(answer.value) if answer.outcome is Outcome.OK else error_of(answer)
+            value = value_of(answer, ref.session) if answer.outcome is Outcome.OK else error_of(answer)
+        except serialize.BlockGone as gone:
+            ref.session.fetch_again(ref, answer, gone.blocks)
+            ref.add_done_callback(self.take)
         except BaseException as error:  # noqa: BLE001  whatever unpickling raises, even an exit, is the future's answer
-            self.set_exception(error)
+            self.fail(error)
         else:
-            self._end(answer.outcome, value)
+            self._take(answer.outcome, value)
 
     def fail(self, error: BaseException) -> None:
         """End with an error, unless the future was cancelled first."""
@@ -207,22 +264,58 @@ class TaskFuture(concurrent.futures.Future[Any]):
             self.set_running_or_notify_cancel()
             self.set_exception(error)
 
-    def _end_cancelled(self) -> None:
-        super().cancel()
+    def _take(self, outcome: Outcome, value: Any) -> None:
+        if not next(self._claims, False):
+            return
+        if outcome is Outcome.CANCELLED:
+            self._end_cancelled()
+            return
         self.set_running_or_notify_cancel()
-
-    def _end(self, outcome: Outcome, value: Any) -> None:
         if outcome is Outcome.OK:
             self.set_result(value)
         else:
             self.set_exception(value)
 
+    def _end_cancelled(self) -> None:
+        super().cancel()
+        self.set_running_or_notify_cancel()
 
-def value_of(answer: Result) -> Any:
-    """The value of a finished task, or its exception, raised."""
-    if answer.outcome is Outcome.OK:
-        return serialize.loads(answer.value)
-    raise error_of(answer)
+
+def wait_for_answer(ref: ObjectRef, deadline: float | None, timeout: float | None) -> Result:
+    """The answer of a reference; waits for it.
+
+    Parameters
+    ----------
+    deadline : on the monotonic clock; None waits for ever.
+    timeout : the seconds that the caller gave, for the error.
+    """
+    while True:
+        answer = ref.answer
+        if answer is not None:
+            return answer
+        ref.session.fetch(ref)
+        if not ref.session.wait(ref.done, None if deadline is None else max(0.0, deadline - time.monotonic())):
+            raise GetTimeout(f"{ref!r} was not ready within {timeout:g} s; its task goes on")
+
+
+def wait_for_value(ref: ObjectRef, deadline: float | None, timeout: float | None) -> Any:
+    """As `wait_for_answer`: the value, or the exception, raised. A value whose memory is lost is made again first."""
+    for _ in range(REMAKES):
+        answer = ref.answer or wait_for_answer(ref, deadline, timeout)
+        try:
+            return value_of(answer, ref.session)
+        except serialize.BlockGone as gone:
+            ref.session.fetch_again(ref, answer, gone.blocks)
+    raise ObjectLost(
+        f"{ref!r} was made again {REMAKES} times, and each time its memory was gone before it could be read"
+    )
+
+
+def value_of(answer: Result, session: Owner) -> Any:
+    """The value of a finished task, or its exception, raised. Raises `BlockGone` when its blocks are not there."""
+    if answer.outcome is not Outcome.OK:
+        raise error_of(answer)
+    return serialize.loads(answer.value, session.store) if answer.blocks else serialize.loads(answer.value)
 
 
 def error_of(answer: Result) -> BaseException:
@@ -232,7 +325,7 @@ def error_of(answer: Result) -> BaseException:
         cancelled = TaskCancelled("the task was cancelled while it ran")
         cancelled.__cause__ = error.__cause__
         return cancelled
-    return error
+    return error if dress is None else dress(error)
 
 
 def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], object]]) -> None:
@@ -246,7 +339,8 @@ def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], obje
             log.exception("a callback of %r failed", ref)  # the session's thread must not end with it
 
 
-def _tell_loop(loop: asyncio.AbstractEventLoop, arrival: asyncio.Future[None]) -> None:
+def tell_loop(loop: asyncio.AbstractEventLoop, arrival: asyncio.Future[None]) -> None:
+    """From any thread: what the loop waits for has come."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(_arrive, arrival)
 
@@ -256,4 +350,5 @@ def _arrive(arrival: asyncio.Future[None]) -> None:
         arrival.set_result(None)
 
 
+dress: Callable[[BaseException], BaseException] | None = None  # set by fibernb.client.dressing, when it is wanted
 reviver: Callable[[ObjectId, str], ObjectRef] | None = None  # unpickles references; set by fibernb.client.api

@@ -6,35 +6,53 @@ It puts together the bookkeeping (`fibernb.client.books`), what arrives (`fibern
 
 from __future__ import annotations
 
-import itertools
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
+
+import msgspec
 
 from fibernb import serialize
 from fibernb.client.books import Books
 from fibernb.client.dialing import Connector
-from fibernb.client.identity import identity
+from fibernb.client.entries import MAX_ARGUMENT_BYTES, Entries, checked
 from fibernb.client.inbox import Inbox
+from fibernb.client.items import Stream
 from fibernb.client.line import Line
-from fibernb.client.nested import wait_in_task
+from fibernb.client.makers import Makers, check_own
+from fibernb.client.nested import Lending
 from fibernb.client.refs import Group, ObjectRef, run_callbacks
+from fibernb.client.requests import ANSWER_TIMEOUT_S, Requests
+from fibernb.client.streams import ObjectRefGenerator
 from fibernb.core.messages import (
+    Blocked,
     Cancel,
     DefineFunction,
     Goodbye,
     Message,
     Said,
     SeatsChanged,
+    State,
+    StateRequest,
     Status,
     StatusRequest,
+    Sync,
 )
-from fibernb.errors import ClusterError, FibernbError, NotConnected, SerializationError
-from fibernb.model import DEFAULT_OPTIONS, Rank, TaskId, TaskOptions
-
-STATUS_TIMEOUT_S: Final = 30.0
-MAX_ARGUMENT_BYTES: Final = 2**30 - 2**16  # leaves room in a message for what goes with it
+from fibernb.engine import context
+from fibernb.errors import FibernbError, NotConnected
+from fibernb.model import (
+    DEFAULT_OPTIONS,
+    STREAMING,
+    BlockId,
+    ObjectId,
+    Rank,
+    Result,
+    TaskId,
+    TaskOptions,
+)
+from fibernb.serialize import Packed, references
 
 _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
 
@@ -52,15 +70,27 @@ class Session:
         self.name = connector.name
         self.current_task = current_task
         self.foreign = False  # made by the process that this one was forked from
-        self.books = Books(self)
-        self.inbox = Inbox(self.books, self._end)
-        self.line = Line(connector, self.books, self.inbox)
-        self._requests = itertools.count(1)
+        self.books = Books(self, self._rouse)
+        self.entries = Entries(self, self.books)
+        self._requests = Requests(self.name, self.tell, self._wait_for_reply)
+        self.inbox = Inbox(self.books, self._requests, self._end)
+        self.lending = Lending(self._tell_if_open)
+        self.line = Line(connector, self.books, self.inbox, self._lent)
         opened = self.line.open()
         self.client = opened.client
         self.welcome = opened.welcome
-        self.books.begin(opened.client)
+        self.store = connector.store(opened.client)
+        self.entries.begin(opened.client)
+        makers = Makers(self, self.entries, self._requests)
+        self.create_actor = makers.create_actor
+        self.find_actor = makers.find_actor
+        self.kill_actor = makers.kill_actor
+        self.create_group = makers.create_group
+        self.remove_group = makers.remove_group
         _sessions.add(self)
+        engine = context.current()
+        if current_task is not None and engine is not None:
+            engine.settle = self.settle_references
 
     @property
     def over(self) -> FibernbError | None:
@@ -70,12 +100,18 @@ class Session:
     def _end(self, error: NotConnected) -> None:
         self.line.end(error)
 
+    def _rouse(self) -> None:
+        if not self.foreign:
+            self.line.warm_up()
+
     # ---- tasks -------------------------------------------------------------------------------------------
 
-    def submit(self, group: Group, args: bytes) -> ObjectRef:
+    def submit(self, group: Group, packed: Packed) -> ObjectRef:
         """Submit a call without inputs that returns one value. It leaves with the next batch."""
-        _check_size(args)
-        ref, full = self.books.enter(group, args)
+        args, blocks, refs = packed
+        if blocks or refs or len(args) > MAX_ARGUMENT_BYTES:
+            return self.submit_general(group, packed, ())[0]
+        ref, full = self.entries.enter(group, args)
         if full:
             self.line.flush()
         elif self.line.cold:
@@ -86,20 +122,39 @@ class Session:
 
     def submit_many(self, group: Group, arguments: Sequence[bytes]) -> list[ObjectRef]:
         """As `submit` for a batch of calls, which leaves now."""
-        refs = self.books.enter_many(group, arguments) if arguments else []
+        refs = self.entries.enter_many(group, arguments) if arguments else []
         self.line.flush()
         self._fail_late()
         return refs
 
-    def submit_general(self, group: Group, args: bytes, inputs: Sequence[ObjectRef]) -> list[ObjectRef]:
+    def submit_general(self, group: Group, packed: Packed, inputs: Sequence[ObjectRef]) -> list[ObjectRef]:
         """Submit a call that refers to other values, or returns several: a reference for each that it returns."""
-        _check_size(args)
-        refs, full = self.books.enter_general(group, args, inputs)
-        if full:
-            self.line.flush()
-        self.line.warm_up()
-        self._fail_late()
+        refs, full = self.entries.enter_general(group, checked(packed), inputs)
+        self.leave_soon(full)
         return refs[: group.options.num_returns]
+
+    def submit_stream(self, group: Group, packed: Packed, inputs: Sequence[ObjectRef]) -> ObjectRefGenerator:
+        """Submit a call of a generator: the references of its items, as they come."""
+        stream, full = self.entries.enter_stream(group, checked(packed), inputs)
+        generator = ObjectRefGenerator(stream, self)
+        self.leave_soon(full)
+        return generator
+
+    def submit_call(
+        self, actor: ObjectRef, group: Group, packed: Packed, inputs: Sequence[ObjectRef]
+    ) -> list[ObjectRef] | ObjectRefGenerator:
+        """Submit a call of an actor's method; calls of one caller run in order.
+
+        Consecutive calls of one group to one actor travel together. Gives a reference for each value that the call
+        returns, or the generator of a streaming one.
+        """
+        check_own(self, actor)
+        bound = group.bound_to(actor.id)
+        if group.options.num_returns == 1 and not inputs:
+            return [self.submit(bound, packed)]
+        if group.options.num_returns == STREAMING:
+            return self.submit_stream(bound, packed, inputs)
+        return self.submit_general(bound, packed, inputs)
 
     def submit_pinned(
         self,
@@ -116,15 +171,14 @@ class Session:
         ``on_said`` is told what the calls write, show and report, in order, until they are done.
         """
         for data in args:
-            _check_size(data)
+            checked(Packed(data))
 
         def before(refs: list[ObjectRef]) -> None:
             if on_said is not None:
                 self.inbox.listen([ref.id for ref in refs], on_said)
 
-        refs = self.books.enter_pinned(function, ranks, args, options, self.parent(), inputs, before)
-        self.line.warm_up()
-        self._fail_late()
+        refs = self.entries.enter_pinned(function, ranks, args, options, self.parent(), inputs, before)
+        self.leave_soon()
         return refs
 
     def define(self, function: DefineFunction) -> None:
@@ -141,54 +195,129 @@ class Session:
         if tasks:
             self.tell(Cancel(tasks=tasks, force=force, recursive=recursive))
 
-    def put(self, value: Any) -> ObjectRef:
-        """Give a value a reference."""
-        data = serialize.dumps(value)
-        _check_size(data)
-        return self.books.put(data)
-
-    # ---- answers -----------------------------------------------------------------------------------------
-
-    def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Take in what arrives until ``done()``; False after ``timeout_s``."""
-        if self.current_task is None or done():
-            return self.line.wait(done, timeout_s)
-        return wait_in_task(self.line.wait, self.status, done, timeout_s)
-
-    def flush(self) -> None:
-        """Send what waits to be sent, now."""
-        self.line.flush()
-
-    def watch(self, ref: ObjectRef, callback: Callable[[ObjectRef], object]) -> None:
-        """Call ``callback(ref)`` once the reference is answered, at once if it is."""
-        if not self.books.watch(ref, callback):
-            run_callbacks(ref, [callback])
-
-    def fetch(self, ref: ObjectRef) -> None:
-        """See to it that a reference which came from another process gets its answer here."""
-        with self.books.mutex:
-            if self.books.knows(ref):
-                return
-            self.books.ledger.pending[ref.id] = ref
-            self.define(IDENTITY)
-            group = Group(IDENTITY.digest, TaskOptions(name="get"), self.parent())
-            args, _ = serialize.dumps_call((ref,), {}, ObjectRef)
-        (copy,) = self.submit_general(group, args, [ref])
-        self.watch(copy, lambda copy: self._adopt(ref, copy))
-
-    def _adopt(self, ref: ObjectRef, copy: ObjectRef) -> None:
-        if copy.answer is not None:
-            self.inbox.adopt(ref, copy.answer)
-
-    def share(self, ref: ObjectRef) -> None:
-        """The reference leaves inside of a value: keep what it stands for where others can get it."""
-        self.books.share(ref)
+    def leave_soon(self, full: bool = False) -> None:
+        """Something has been entered: it goes at once, if there is much of it, or soon."""
+        if full:
+            self.line.flush()
+        self.line.warm_up()
+        self._fail_late()
 
     def _fail_late(self) -> None:
         """What was submitted after the end of the session fails as well."""
         if self.line.over is not None:
             self.inbox.fail(self.line.over)
             self.inbox.call_back()
+
+    # ---- objects -----------------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> ObjectRef:
+        """Give a value a reference. Large ones go to the object store, once. Raises `StoreFull`."""
+        ref = self.entries.put(checked(serialize.pack(value, "value", self.store)))
+        self.line.warm_up()
+        return ref
+
+    def new_ids(self, count: int) -> ObjectId:
+        """The first of so many object ids that nobody else has."""
+        return self.entries.new_ids(count)
+
+    def borrow(self, id_: ObjectId) -> ObjectRef:
+        """The reference to an object of this cluster, whoever made it. The hub hears of it soon."""
+        ref = self.books.borrow(id_)
+        self.line.warm_up()
+        return ref
+
+    def share(self, ref: ObjectRef) -> None:
+        """The reference leaves inside of a value: keep what it stands for where others can get it."""
+        if references.note(ref.id):
+            self.books.lend(ref, parts=self.current_task is not None)
+        else:
+            self.books.share(ref)
+            self.line.warm_up()
+
+    def settle_references(self) -> None:
+        """Return when the hub knows of all references that are held here, or have left inside of values.
+
+        Those that have left are held for a while longer, so that this outlasts the way of the values.
+        """
+        with self.books.mutex:
+            parting = self.books.values.send_parting()
+        if parting or self.books.holdings.unconfirmed:
+            self.settle()
+
+    def settle(self) -> None:
+        """Return when the hub has heard of everything that was submitted, and of all references that are held here."""
+        with self.books.mutex:
+            told = self.books.holdings.unconfirmed
+        self._requests.ask(lambda request: Sync(request=request), None)
+        with self.books.mutex:
+            self.books.holdings.confirm(told)
+
+    # ---- answers -----------------------------------------------------------------------------------------
+
+    def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Take in what arrives until ``done()``; False after ``timeout_s``. A task that waits lends its seat."""
+        task = self._lender()
+        if task is None or done():
+            return self.line.wait(done, timeout_s)
+        return self.lending.wait(self.line.wait, task, done, timeout_s)
+
+    def waiting(self) -> AbstractContextManager[object]:
+        """A context in which the running task waits, and lends its seat."""
+        task = self._lender()
+        return nullcontext() if task is None else self.lending.lent(task)
+
+    def _lender(self) -> TaskId | None:
+        """The task whose seat can be lent. Actors sit on none."""
+        if self.current_task is None:
+            return None
+        engine = context.current()
+        return None if engine is not None and engine.actor else self.current_task() or None
+
+    def _wait_for_reply(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        return self.line.wait(done, timeout_s)
+
+    def _lent(self) -> list[Message]:
+        return [Blocked(task=task) for task in self.lending.tasks]
+
+    def flush(self) -> None:
+        """Send what waits to be sent, now."""
+        self.line.flush()
+
+    def arrivals(self) -> int:
+        """How many results have arrived so far; a number that only grows."""
+        return self.books.arrivals
+
+    def watch(self, ref: ObjectRef, callback: Callable[[ObjectRef], object]) -> None:
+        """Call ``callback(ref)`` once the reference is answered, at once if it is."""
+        if not self.books.watch(ref, callback):
+            run_callbacks(ref, [callback])
+
+    def watch_stream(self, stream: Stream, callback: Callable[[ObjectRef], object]) -> None:
+        """Call back at the next item of a stream or at its end, at once if that is here."""
+        if not self.books.watch_stream(stream, callback):
+            run_callbacks(stream.end, [callback])
+
+    def consume(self, stream: Stream) -> None:
+        """Items of a stream have been taken: its engine may go on."""
+        self.books.consume(stream)
+        self.line.warm_up()
+
+    def drop_stream(self, task: TaskId) -> None:
+        """Nobody wants more of a stream. Called from wherever its generator ends; takes no lock."""
+        self.books.streams.drop(task)
+        self._rouse()
+
+    def fetch(self, *refs: ObjectRef) -> None:
+        """See to it that references which came from another process get their answers here."""
+        if self.books.fetch(refs):
+            self.line.warm_up()
+            self._fail_late()
+
+    def fetch_again(self, ref: ObjectRef, answer: Result, lost: Sequence[BlockId]) -> None:
+        """The memory of a value is lost: have it made again."""
+        self.books.fetch_again(ref, answer, lost)
+        self.line.warm_up()
+        self._fail_late()
 
     # ---- the cluster -------------------------------------------------------------------------------------
 
@@ -199,22 +328,27 @@ class Session:
         self.books.send(message)
         self.line.flush()
 
+    def _tell_if_open(self, message: Message) -> None:
+        if self.line.over is None:
+            self.tell(message)
+
     def ask_status(self) -> None:
         """Ask the hub for its state without waiting; the answer will be ``inbox.status``."""
-        self.tell(StatusRequest(request=next(self._requests)))
+        self.tell(StatusRequest(request=self._requests.number()))
 
-    def status(self, timeout_s: float = STATUS_TIMEOUT_S) -> Status:
+    def status(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Status:
         """The state of the cluster, as the hub tells it now."""
-        request, statuses = next(self._requests), self.inbox.statuses
-        statuses[request] = None
-        try:
-            self.tell(StatusRequest(request=request))
-            self.line.wait(lambda: statuses[request] is not None, timeout_s)
-        finally:
-            status = statuses.pop(request)
-        if status is None:
-            raise ClusterError(f"the hub of cluster {self.name} has not told its status within {timeout_s:g} s")
+        status: Status = self._requests.ask(lambda request: StatusRequest(request=request), timeout_s)
         return status
+
+    def state(
+        self, kind: str, limit: int = 10_000, where: Mapping[str, str] | None = None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Rows of what there is, or was, and how many there are in all: see `fibernb.core.messages.StateRequest`."""
+        answer: State = self._requests.ask(
+            lambda request: StateRequest(request=request, kind=kind, limit=limit, where=dict(where or {}))
+        )
+        return msgspec.json.decode(answer.rows, type=list[dict[str, Any]]), answer.total
 
     @property
     def seats(self) -> SeatsChanged | None:
@@ -245,14 +379,6 @@ class ForeignLock:
         """Never reached."""
 
 
-def _check_size(data: bytes) -> None:
-    if len(data) > MAX_ARGUMENT_BYTES:
-        raise SerializationError(
-            f"the arguments take {len(data):,} bytes, more than the {MAX_ARGUMENT_BYTES:,} that a message may have: "
-            "pass smaller parts, or let the task read the data itself"
-        )
-
-
 def _forsake_all() -> None:
     for session in list(_sessions):
         session.forsake()
@@ -265,6 +391,3 @@ def define(function: Callable[..., Any], name: str = "") -> DefineFunction:
     """The message that makes a function known."""
     digest, code = serialize.dumps_function(function)
     return DefineFunction(digest=digest, code=code, name=name or getattr(function, "__name__", "function"))
-
-
-IDENTITY: Final = define(identity, "get")

@@ -3,101 +3,182 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 from fibernb import serialize
 from fibernb.client import options
-from fibernb.client.refs import ObjectRef, error_of
-from fibernb.errors import ConfigError, GetTimeout
-from fibernb.model import Outcome, Result
+from fibernb.client.refs import ObjectRef, error_of, wait_for_value
+from fibernb.client.streams import ObjectRefGenerator
+from fibernb.errors import ConfigError
+from fibernb.model import Outcome
+
+R = TypeVar("R", bound=ObjectRef | ObjectRefGenerator)
+
+_ONLY_REFS: Final = frozenset({ObjectRef})
+_CHOICES: Final = frozenset({ObjectRef, ObjectRefGenerator})
+_id_of: Final = attrgetter("id")
+
+FEW: Final = 32
 
 
-def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
+def get(refs: ObjectRef | Sequence[Any], *, timeout: float | None = None) -> Any:
     """The value of a reference, or the list of values of several; waits for them.
 
     Parameters
     ----------
+    refs : a reference, or a list of them; lists within the list become lists of values.
     timeout : seconds for all together; None waits for ever, 0 takes what is here.
 
     Raises the first exception in the order of ``refs``, `GetTimeout` when something was not ready in time.
     """
     _check_timeout(timeout)
-    if isinstance(refs, ObjectRef):
+    if type(refs) is ObjectRef:
         return refs.result(timeout)
-    _check_refs("get", refs)
+    if not isinstance(refs, Sequence) or isinstance(refs, str | bytes):
+        raise TypeError(f"get takes {_no_reference(refs)}")
     deadline = None if timeout is None else time.monotonic() + timeout
+    if _ONLY_REFS.issuperset(map(type, refs)):
+        return _values(refs, deadline, timeout)
+    _fetch(list(_flat(refs)))
+    return _nested_values(refs, deadline, timeout)
+
+
+def _values(refs: Sequence[ObjectRef], deadline: float | None, timeout: float | None) -> list[Any]:
     loads, ok = serialize.loads, Outcome.OK
     values = []
+    fetched = False
     for ref in refs:
-        answer = ref.answer or _answer(ref, deadline, timeout)
-        if answer.outcome is not ok:
+        answer = ref.answer
+        if answer is None and not fetched:
+            _fetch(refs)
+            fetched = True
+        if answer is None or answer.blocks:
+            values.append(wait_for_value(ref, deadline, timeout))
+        elif answer.outcome is ok:
+            values.append(loads(answer.value))
+        else:
             raise error_of(answer)
-        values.append(loads(answer.value))
     return values
 
 
+def _nested_values(refs: Sequence[Any], deadline: float | None, timeout: float | None) -> list[Any]:
+    return [
+        wait_for_value(ref, deadline, timeout) if isinstance(ref, ObjectRef) else _nested_values(ref, deadline, timeout)
+        for ref in refs
+    ]
+
+
+def _fetch(refs: Iterable[ObjectRef]) -> None:
+    """See to it that the answers of all come, in one request."""
+    missing = [ref for ref in refs if ref.answer is None and ref.call is None]
+    for session in {ref.session for ref in missing}:
+        session.fetch(*(ref for ref in missing if ref.session is session))
+
+
+def _flat(refs: Sequence[Any]) -> Iterable[ObjectRef]:
+    for ref in refs:
+        if isinstance(ref, ObjectRef):
+            yield ref
+        elif isinstance(ref, list | tuple):
+            yield from _flat(ref)
+        else:
+            raise TypeError(f"get takes ObjectRefs; the list holds {_no_reference(ref, 'an ObjectRef')}")
+
+
+def _no_reference(given: object, wanted: str = "an ObjectRef or a list of them") -> str:
+    """What was given in the place of a reference, and what to do about it."""
+    if isinstance(given, ObjectRefGenerator):
+        return "references, and this is a generator of them: iterate over it, and get what comes out"
+    return f"{wanted}, not {type(given).__name__}: {given!r:.80}. Only what remote() and put() give can be waited for"
+
+
 def wait(
-    refs: Sequence[ObjectRef],
+    refs: Sequence[R],
     *,
     num_returns: int = 1,
     timeout: float | None = None,
     fetch_local: bool = True,  # noqa: ARG001  a name of Ray's
-) -> tuple[list[ObjectRef], list[ObjectRef]]:
+) -> tuple[list[R], list[R]]:
     """Wait until ``num_returns`` of the references are ready, or ``timeout`` seconds have passed.
 
-    Gives at most ``num_returns`` that are ready, and the rest; both in the order of ``refs``. ``fetch_local`` is
-    Ray's and changes nothing.
+    Gives at most ``num_returns`` that are ready, and the rest; both in the order of ``refs``. A generator of references
+    is ready when its next one is. ``fetch_local`` is Ray's and changes nothing.
     """
     _check_timeout(timeout)
-    if isinstance(refs, ObjectRef):
-        raise TypeError("wait takes a list of references: wait([ref])")
-    _check_refs("wait", refs)
-    if len({ref.id for ref in refs}) != len(refs):
-        raise ConfigError("wait takes each reference once, and this list holds some twice")
-    options.whole("num_returns", num_returns, 1, max(1, len(refs)))
+    _check_choice(refs)
+    options.whole("num_returns", num_returns, 1)
     if not refs:
         return [], []
-    _wait_for(refs, num_returns, timeout)
-    ready = [ref for ref in refs if ref.answer is not None][:num_returns]
-    chosen = {ref.id for ref in ready}
-    return ready, [ref for ref in refs if ref.id not in chosen]
+    if num_returns > len(refs):
+        raise ConfigError(f"num_returns cannot be {num_returns}: the list holds {len(refs)} to wait for")
+    ready = _ready(refs, num_returns)
+    if len(ready) < num_returns:
+        _fetch(ref for ref in refs if isinstance(ref, ObjectRef))
+        refs[0].session.wait(_Enough(refs, num_returns, refs[0].session.arrivals), timeout)
+        ready = _ready(refs, num_returns)
+    return [refs[index] for index in ready], _others(refs, ready)
 
 
-def _wait_for(refs: Sequence[ObjectRef], count: int, timeout: float | None) -> None:
-    unanswered = [ref for ref in refs if ref.answer is None]
-    missing = count - (len(refs) - len(unanswered))
-    if missing <= 0:
-        return
-    for ref in unanswered:
-        ref.session.fetch(ref)
+class _Enough:
+    """Whether as many references are ready as are waited for.
 
-    def enough() -> bool:
-        found = 0
-        for ref in unanswered:
-            if ref.answer is not None:
-                found += 1
-                if found >= missing:
-                    return True
-        return False
+    It is asked at every arrival, so it looks at the references only when enough has arrived since the last look.
+    """
 
-    unanswered[0].session.wait(enough, timeout)
+    def __init__(self, refs: Sequence[ObjectRef | ObjectRefGenerator], count: int, arrivals: Callable[[], int]) -> None:
+        self._unready = refs
+        self._may_miss = len(refs) - count
+        self._arrivals = arrivals
+        self._look_at = 0
 
-
-def _answer(ref: ObjectRef, deadline: float | None, timeout: float | None) -> Result:
-    ref.session.fetch(ref)
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    if not ref.session.wait(ref.done, left) or ref.answer is None:
-        raise GetTimeout(f"{ref!r} was not ready within {timeout:g} s; its task goes on")
-    return ref.answer
+    def __call__(self) -> bool:
+        arrived = self._arrivals()
+        if arrived < self._look_at:
+            return False
+        self._unready = [ref for ref in self._unready if not ref.done()]
+        missing = len(self._unready) - self._may_miss
+        self._look_at = arrived + missing
+        return missing <= 0
 
 
-def _check_refs(name: str, refs: object) -> None:
+def _ready(refs: Sequence[ObjectRef | ObjectRefGenerator], count: int) -> list[int]:
+    """Where the first ``count`` stand that are ready."""
+    found = []
+    for index, ref in enumerate(refs):
+        if ref.done():
+            found.append(index)
+            if len(found) == count:
+                break
+    return found
+
+
+def _others(refs: Sequence[R], chosen: list[int]) -> list[R]:
+    """All but those that stand at the chosen places, which are in order."""
+    if len(chosen) > FEW:
+        left = set(range(len(refs))).difference(chosen)
+        return [refs[index] for index in sorted(left)]
+    others = list(refs)
+    for index in reversed(chosen):
+        del others[index]
+    return others
+
+
+def _check_choice(refs: object) -> None:
+    if isinstance(refs, ObjectRef | ObjectRefGenerator):
+        raise TypeError("wait takes a list of references: wait([ref])")
     if not isinstance(refs, Sequence) or isinstance(refs, str | bytes):
-        raise TypeError(f"{name} takes an ObjectRef or a list of them, not {type(refs).__name__}")
-    for ref in refs:
-        if not isinstance(ref, ObjectRef):
-            raise TypeError(f"{name} takes ObjectRefs, and the list holds {type(ref).__name__}: {ref!r:.80}")
+        raise TypeError(f"wait takes a list of ObjectRefs, not {type(refs).__name__}")
+    for kind in set(map(type, refs)).difference(_CHOICES):
+        wrong = next(ref for ref in refs if type(ref) is kind)
+        raise TypeError(f"wait takes ObjectRefs; the list holds {_no_reference(wrong, 'an ObjectRef')}")
+    keys = set(map(_id_of, refs))
+    if len(keys) != len(refs):
+        twice = next(ref for index, ref in enumerate(refs) if ref in refs[:index])
+        raise ConfigError(
+            f"wait takes each reference once, and this list holds {twice!r} twice: pass list(dict.fromkeys(refs))"
+        )
 
 
 def _check_timeout(timeout: float | None) -> None:

@@ -1,8 +1,8 @@
 """Who uses the cluster: clients attach, break off, come back, leave; with the last one the cluster ends.
 
-A client whose link broke has a lease. When that is over, or the client says goodbye, its tasks are cancelled and its
-objects freed. A client in an engine ends with that engine. The cluster ends with the lease of its last other client,
-unless someone asked to keep it.
+A client whose link broke has a lease. When that is over, or the client says goodbye, it holds nothing any more, and
+its tasks are cancelled, but for those whose values others need. A client in an engine ends with that engine. The
+cluster ends with the lease of its last other client, unless someone asked to keep it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from typing import Final
 
 from fibernb.core.board import Board
 from fibernb.core.cancelling import abandon, children_of, stop_tasks
-from fibernb.core.clients import Client
+from fibernb.core.clients import Client, Parcel
 from fibernb.core.commands import DropClient, ShutDown
 from fibernb.core.events import ClientAttached, ClientGone
+from fibernb.core.holding import doubt, needed, release_all
 from fibernb.core.messages import Acknowledge, Goodbye, HubStops, Recovered
 from fibernb.core.reporting import seats_message
 from fibernb.core.states import ClientState
+from fibernb.core.tasks import Task
 from fibernb.model import Result
 
 EMPTY: Final = ("empty", 0)
 
 
-def client_attached(board: Board, event: ClientAttached) -> None:
+def client_attached(board: Board, event: ClientAttached, now: float) -> None:
     client = board.clients.get(event.client)
     fresh = client is None
     if client is None:
@@ -33,24 +35,23 @@ def client_attached(board: Board, event: ClientAttached) -> None:
     client.lease_s = event.lease_s
     board.tell_client(client, Recovered(fresh=fresh))
     if not fresh:
-        _catch_up(board, client)
+        _catch_up(board, client, now)
     if client.engine is None:
         board.timers.cancel(EMPTY)
         board.tell_client(client, seats_message(board))
 
 
-def _catch_up(board: Board, client: Client) -> None:
+def _catch_up(board: Board, client: Client, now: float) -> None:
     """Send what a client may have missed: what tasks said first, then results.
 
-    The break may have swallowed that it released objects, so it tells again which ones it holds, before it refers to
-    any.
+    The break may have swallowed that it released objects, so it tells again which ones it holds.
     """
-    _release_all(board, client)
+    doubt(board, client, now)
     for said in client.take_backlog():
         board.tell_client(client, said)
     for parcel in client.unacknowledged:
         board.tell_client(client, parcel.message)
-    if client.outbox:
+    if client.outbox or client.gifts:
         board.outgoing[client.id] = client
 
 
@@ -94,9 +95,14 @@ def acknowledge(board: Board, client: Client, message: Acknowledge) -> None:
     parcels = client.unacknowledged
     while parcels and parcels[0].message.sequence <= message.sequence:
         parcel = parcels.popleft()
+        _forget_parcel(board, parcel)
+
+
+def _forget_parcel(board: Board, parcel: Parcel) -> None:
+    if parcel.answers:
         _forget_answers(board, parcel.message.results)
-        for receipt in parcel.receipts:
-            board.settle(receipt)
+    for receipt in parcel.receipts:
+        board.settle(receipt)
 
 
 def _forget_answers(board: Board, results: list[Result]) -> None:
@@ -117,20 +123,21 @@ def _forget_parts(board: Board, task_id: int) -> None:
 
 
 def end_client(board: Board, client: Client, now: float) -> None:
-    """Nobody waits for what this client asked for: stop it, and keep nothing."""
-    own = [task for task in board.tasks.values() if task.group.client is client]
-    stop_tasks(board, [child for task in own for child in children_of(board, task.id)], False, True, now)
-    for task in own:
+    """Nobody waits for what this client asked for: stop it, unless others need it, and keep nothing."""
+    release_all(board, client)
+    client.silent = True
+    for task in sorted(_tasks_of(board, client), key=lambda task: -task.id):  # later ones may need earlier ones
+        if needed(board, task):
+            task.group.tied = True
+            continue
+        stop_tasks(board, children_of(board, task.id), False, True, now)
         if task.id in board.tasks:
             abandon(board, task)
     for parcel in client.unacknowledged:
-        _forget_answers(board, parcel.message.results)
-        for receipt in parcel.receipts:
-            board.settle(receipt)
+        _forget_parcel(board, parcel)
     _forget_answers(board, client.outbox)
     for receipt in client.receipts:
         board.settle(receipt)
-    _release_all(board, client)
     for digest in client.functions:
         board.functions.drop(digest)
     del board.clients[client.id]
@@ -139,7 +146,5 @@ def end_client(board: Board, client: Client, now: float) -> None:
     board.commands.append(DropClient(client=client.id))
 
 
-def _release_all(board: Board, client: Client) -> None:
-    for object_id in client.objects:
-        board.objects.release(object_id)
-    client.objects.clear()
+def _tasks_of(board: Board, client: Client) -> list[Task]:
+    return [task for task in board.tasks.values() if task.group.client is client]

@@ -7,26 +7,31 @@ from typing import Final
 
 import msgspec
 
+from fibernb.core.actors import Actor
 from fibernb.core.clients import Client
 from fibernb.core.commands import Command, TellClient, TellEngine
 from fibernb.core.errorvalues import ErrorFactory
 from fibernb.core.functions import Function, Functions
-from fibernb.core.messages import Forget, ToClient, ToEngine
+from fibernb.core.history import History
+from fibernb.core.messages import CallActor, Forget, ToClient, ToEngine
 from fibernb.core.nodes import Node
-from fibernb.core.objects import Objects
+from fibernb.core.objects import Objects, Stream
+from fibernb.core.placements import Placement
 from fibernb.core.queueing import FairQueue
 from fibernb.core.receipts import Receipt
 from fibernb.core.replay import Replay
 from fibernb.core.seats import Engine, IdleSeats, Seat
 from fibernb.core.settings import CoreSettings
 from fibernb.core.states import SeatState
-from fibernb.core.tasks import Group, GroupKey, Task
+from fibernb.core.tasks import Group, GroupKey, Queue, Task
 from fibernb.core.timers import Timers
 from fibernb.model import DEFAULT_OPTIONS, ClientId, Digest, EngineId, ObjectId, Rank, Result, TaskId, TaskOptions
 
 _IDLE: Final = SeatState.IDLE  # (looking up a member costs more than all the rest, before Python 3.12)
 EVERYDAY: Final = frozenset({(SeatState.IDLE, SeatState.BUSY), (SeatState.BUSY, SeatState.IDLE)})
-INTERNAL_CLIENT: Final = 0  # owns replayed calls
+INTERNAL_CLIENT: Final = 0  # owns replayed calls, and those that make actors
+FIRST_EXTRA: Final = -2  # rank of the first seat beside the declared ones
+EXTRAS: Final = ("extras", 0)
 
 
 class Counts:
@@ -48,6 +53,21 @@ class Orphan:
     def __init__(self, result: Result, receipt: Receipt) -> None:
         self.result = result
         self.receipt = receipt
+
+
+class Pool:
+    """Engines beside the seats that run tasks of one environment on one node. ``starting``: seats without a ready one;
+    ``asked``: how many are wanted to start now.
+    """
+
+    __slots__ = ("asked", "environment", "idle", "node", "starting")
+
+    def __init__(self, node: str, environment: str) -> None:
+        self.node = node
+        self.environment = environment
+        self.idle: dict[Rank, None] = {}
+        self.starting: set[Rank] = set()
+        self.asked = 0
 
 
 class Scaling:
@@ -81,10 +101,13 @@ class Board:
         self.answers: dict[ObjectId, Result] = {}  # that are not acknowledged
         self.part_of: dict[ObjectId, TaskId] = {}  # further values of tasks that return several
         self.objects = Objects()
+        self.history = History(settings.max_spans)
+        self.streams: dict[TaskId, Stream] = {}  # of streaming tasks that have given something, or were taken from
         self.functions = Functions()
         self.internal = Client(INTERNAL_CLIENT, 0.0, None)
+        self.internal.silent = True
         self.claimed = Group(  # of tasks that engines have and whose clients have not come back yet
-            (INTERNAL_CLIENT, b"", None, b""), self.internal, Function(b"", b"", ""), DEFAULT_OPTIONS, None
+            (INTERNAL_CLIENT, b"", None, b"", 0), self.internal, Function(b"", b"", ""), DEFAULT_OPTIONS, None
         )
         self.replay = Replay()
         self.replay_ids = 0
@@ -93,6 +116,7 @@ class Board:
         self.special = FairQueue()  # tasks that need more
         self.stale: dict[Group, None] = {}  # groups with withdrawn tasks in their queues
         self.starving_since: float | None = None  # a special task does not fit since then
+        self.roomier = False  # something has become free, or has come, since the special tasks were looked at
 
         self.clients: dict[ClientId, Client] = {}
         self.outgoing: dict[ClientId, Client] = {}  # with results in their outbox
@@ -111,6 +135,8 @@ class Board:
         self.awake: dict[Rank, None] = {}  # seats whose pinned tasks need a look
         self.forgetful: dict[EngineId, Engine] = {}  # engines that may forget more than they know
 
+        self._no_vehicles()
+
         self.seats_changed = False
         self.lost_ranks: dict[Rank, None] = {}  # since the last SeatsChanged
         self.problems: dict[str, str] = {}  # why seats do not fill, by kind
@@ -120,38 +146,70 @@ class Board:
         self.unsettled = False  # clients of the hub before this one may still come back
         self.orphans: dict[TaskId, Orphan] = {}
 
+    def _no_vehicles(self) -> None:
+        """The tables of what runs beside the seats."""
+        self.pools: dict[tuple[str, str], Pool] = {}  # by node and environment
+        self.free_ranks: list[Rank] = []  # below 0 and above `next_extra`, as a heap, highest first
+        self.next_extra = FIRST_EXTRA
+        self.actors: dict[ObjectId, Actor] = {}
+        self.named: dict[tuple[str, str], Actor] = {}  # that live, by namespace and name
+        self.calling: dict[ObjectId, None] = {}  # actors that may have calls to send
+        self.leaving: dict[ObjectId, None] = {}  # actors that may not be needed any more
+        self.early_calls: dict[ObjectId, list[tuple[Client, CallActor]]] = {}  # of actors that may still come back
+        self.early_blocked: set[TaskId] = set()  # tasks that wait and that no engine has told of yet
+        self.placements: dict[ObjectId, Placement] = {}
+        self.unheld_placements: dict[ObjectId, None] = {}
+        self.unplaced: dict[ObjectId, None] = {}  # placement groups that are not reserved
+        self.made: dict[ObjectId, Result] = {}  # what tasks that make actors came to, since the last drain
+
     def tell_client(self, client: Client, message: ToClient) -> None:
         self.commands.append(TellClient(client=client.id, message=message))
 
     def tell_engine(self, engine: Engine, message: ToEngine) -> None:
         self.commands.append(TellEngine(engine=engine.id, message=message))
 
-    def queue_of(self, group: Group) -> FairQueue:
+    def queue_of(self, group: Group) -> Queue:
+        if group.calls is not None:
+            return group.calls
         return self.plain if group.plain else self.special
 
-    def group(self, client: Client, function: Digest, options: TaskOptions, parent: TaskId | None) -> Group | None:
+    def group(
+        self, client: Client, function: Digest, options: TaskOptions, parent: TaskId | None, actor: ObjectId = 0
+    ) -> Group | None:
         """The group of such calls, made if there is none; None when the function's code is not known."""
-        key = (client.id, function, parent, msgspec.msgpack.encode(options))
+        key = (client.id, function, parent, msgspec.msgpack.encode(options), actor)
         group = self.groups.get(key)
         if group is None:
             known = self.functions.by_digest.get(function)
             if known is None:
                 return None
-            group = self.groups[key] = Group(key, client, known, options, parent)
+            group = self.groups[key] = Group(key, client, known, options, parent, actor)
+            if actor:
+                group.calls = self.actors[actor].calls
+                self.actors[actor].groups[group] = None
             if parent is not None:
                 self.children.setdefault(parent, {})[group] = None
+        elif group.client is not client:
+            group.client = client  # it had ended, and left tasks that others need
         return group
 
     def drop_group(self, group: Group) -> None:
         """A group's last task has ended."""
         if self.groups.get(group.key) is group:
             del self.groups[group.key]
+        if group.actor in self.actors:
+            self._leave_actor(self.actors[group.actor], group)
         if group.parent is not None:
             siblings = self.children.get(group.parent)
             if siblings is not None:
                 siblings.pop(group, None)
                 if not siblings:
                     del self.children[group.parent]
+
+    def _leave_actor(self, actor: Actor, group: Group) -> None:
+        actor.groups.pop(group, None)
+        if actor.unheld and not actor.groups:
+            self.leaving[actor.id] = None
 
     def engine_of(self, rank: Rank) -> Engine:
         """The engine of a seat that has one."""
@@ -163,6 +221,11 @@ class Board:
         """Change a seat's state, and the tables that follow it."""
         before = seat.state
         seat.move(state, now)
+        if state is _IDLE:
+            self.roomier = True
+        if seat.rank < 0:
+            self._move_extra(seat, before, now)
+            return
         if before is _IDLE:
             self.idle.discard(seat.rank)
             self._count_idle(seat, -1)
@@ -171,6 +234,20 @@ class Board:
             self._count_idle(seat, 1)
         if (before, state) not in EVERYDAY:
             self.seats_changed = True
+
+    def _move_extra(self, seat: Seat, before: SeatState, now: float) -> None:
+        """A seat beside the declared ones. One that falls idle is looked at some time later."""
+        if seat.actor:
+            return
+        pool = self.pools[seat.node, seat.environment]
+        if before is _IDLE:
+            del pool.idle[seat.rank]
+        elif seat.state is SeatState.WANTED:
+            pool.starting.add(seat.rank)
+        elif seat.state is _IDLE:
+            pool.starting.discard(seat.rank)
+            pool.idle[seat.rank] = None
+            self.timers.set_default(EXTRAS, now + self.settings.extra_idle_s)
 
     def _count_idle(self, seat: Seat, change: int) -> None:
         node = self.nodes.get(seat.engine.node) if seat.engine is not None else None

@@ -3,7 +3,8 @@
 A task that has not been sent just ends. One that an engine holds but has not begun ends for its client at once, and
 stays in the engine's line as a gravestone. One that may be running is interrupted and ends with the engine's answer.
 Whatever interrupted thing is first in an engine's line has ``interrupt_grace_s`` to be gone; then its engine is
-killed. A second cancel, or one with force, kills at once.
+killed. A second cancel, or one with force, kills at once; but the engine of an actor, whose state would be lost, only
+with force.
 """
 
 from __future__ import annotations
@@ -56,14 +57,16 @@ def children_of(board: Board, id_: TaskId) -> list[TaskId]:
 
 
 def stop_task(board: Board, task: Task, force: bool, now: float) -> None:
-    """Stop one task; what it submitted goes on."""
+    """Stop one task; what it submitted goes on. Nor is the making of an actor stopped, which only ends with it."""
+    if task.group.actor and not task.group.client.id:
+        return
     engine = board.engines.get(task.engine) if task.state in (TaskState.SENT, TaskState.RUNNING) else None
     if engine is None:
         end_task(board, task, cancelled(board, task))
     elif not engine.begun(task):
         _interrupt(board, engine, task)
         end_task(board, task, cancelled(board, task))
-    elif force or task.cancelling:
+    elif force or (task.cancelling and not engine.actor):
         task.cancelling = True
         kill(board, engine, "a task that was cancelled had to be stopped", now)
     else:
@@ -81,7 +84,8 @@ def abandon(board: Board, task: Task) -> None:
 
 def _interrupt(board: Board, engine: Engine, task: Task) -> None:
     board.tell_engine(engine, Interrupt(task=task.id))
-    board.interrupted[engine.id] = engine
+    if not engine.actor:
+        board.interrupted[engine.id] = engine
 
 
 def watch(board: Board, now: float) -> None:

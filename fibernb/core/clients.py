@@ -8,6 +8,7 @@ waits in a bounded backlog: the oldest goes first.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from fibernb.core.messages import Deliver, Display, Output, Said
@@ -21,17 +22,23 @@ _ATTACHED: Final = ClientState.ATTACHED
 
 
 class Parcel:
-    """A `Deliver` that is not acknowledged, and the receipts that depend on it."""
+    """A `Deliver` that is not acknowledged, and the receipts that depend on it. ``answers``: it has the results of the
+    client's own tasks, rather than values that it has fetched.
+    """
 
-    __slots__ = ("message", "receipts")
+    __slots__ = ("answers", "message", "receipts")
 
-    def __init__(self, message: Deliver, receipts: list[Receipt]) -> None:
+    def __init__(self, message: Deliver, *, answers: bool) -> None:
         self.message = message
-        self.receipts = receipts
+        self.answers = answers
+        self.receipts: list[Receipt] = []
 
 
 class Client:
-    """One client. ``engine``: the one that it lives in, if it does; such a client does not keep the cluster alive."""
+    """One client. ``engine``: the one that it lives in, if it does; such a client does not keep the cluster alive.
+
+    ``silent``: it has ended, or never was one; nobody is to be told what its tasks come to.
+    """
 
     __slots__ = (
         "_backlog_bytes",
@@ -40,13 +47,16 @@ class Client:
         "_last_dropped",
         "_sequence",
         "backlog",
+        "doubtful",
         "engine",
         "functions",
+        "gifts",
         "id",
         "lease_s",
         "objects",
         "outbox",
         "receipts",
+        "silent",
         "state",
         "unacknowledged",
     )
@@ -57,7 +67,10 @@ class Client:
         self.engine = engine
         self.state = ClientState.ATTACHED
         self.functions: set[Digest] = set()
-        self.objects: set[ObjectId] = set()  # put, and not released
+        self.silent = False
+        self.objects: set[ObjectId] = set()  # that it holds
+        self.doubtful: set[ObjectId] = set()  # of them, those that it has not told again after a break
+        self.gifts: list[Result] = []  # that it has fetched; they go the way of the outbox
         self.outbox: list[Result] = []
         self.receipts: list[Receipt] = []  # of the outbox
         self.unacknowledged: deque[Parcel] = deque()
@@ -90,16 +103,29 @@ class Client:
 
     def pack(self, settings: CoreSettings) -> list[Deliver]:
         """Everything in the outbox as numbered messages, which now wait for their acknowledgement."""
-        messages = []
-        for results in _portions(self.outbox, settings.max_deliver_bytes):
-            self._sequence += 1
-            message = Deliver(sequence=self._sequence, results=results)
-            messages.append(message)
-            self.unacknowledged.append(Parcel(message, []))
+        portions = _portions(self.outbox, settings.max_deliver_bytes)
+        messages = [self._parcel(results, answers=True) for results in portions]
         if messages:
             self.unacknowledged[-1].receipts, self.receipts = self.receipts, []
         self.outbox = []
+        if self.gifts:
+            portions = _portions(self.gifts, settings.max_deliver_bytes)
+            messages += [self._parcel(results, answers=False) for results in portions]
+            self.gifts = []
         return messages
+
+    def _parcel(self, results: list[Result], *, answers: bool) -> Deliver:
+        self._sequence += 1
+        message = Deliver(sequence=self._sequence, results=results)
+        self.unacknowledged.append(Parcel(message, answers=answers))
+        return message
+
+    def on_the_way(self) -> Iterator[Result]:
+        """What has been given to this client and is not known to have arrived."""
+        for parcel in self.unacknowledged:
+            yield from parcel.message.results
+        yield from self.outbox
+        yield from self.gifts
 
     def keep_for_later(self, said: Said, settings: CoreSettings) -> None:
         """Add to the backlog of a client that is away."""
@@ -142,7 +168,7 @@ def _portions(results: list[Result], max_bytes: int) -> list[list[Result]]:
     portions: list[list[Result]] = []
     room = 0
     for result in results:
-        size = len(result.value) + sum(map(len, result.more))
+        size = len(result.value) + sum([len(part.value) for part in result.more])
         if size > room or not portions:
             portions.append([])
             room = max_bytes

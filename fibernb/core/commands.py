@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from fibernb.core.messages import ToClient, ToEngine
-from fibernb.model import ClientId, EngineId, Rank, Struct
+from fibernb.model import BlockId, ClientId, EngineId, Rank, Struct
 
 
 class TellClient(Struct, frozen=True, kw_only=True):
@@ -22,8 +22,9 @@ class TellEngine(Struct, frozen=True, kw_only=True):
 
 class StartEngine(Struct, frozen=True, kw_only=True):
     engine: EngineId
-    rank: Rank
+    rank: Rank  # below 0: an engine beside the seats
     node: str
+    environment: str = ""
 
 
 class KillEngine(Struct, frozen=True, kw_only=True):
@@ -45,4 +46,24 @@ class ShutDown(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Command: TypeAlias = TellClient | TellEngine | StartEngine | KillEngine | DropClient | ShutDown
+class KeepBlocks(Struct, frozen=True, kw_only=True):
+    """These blocks belong to objects that the scheduler keeps: they do not end with the process that wrote them."""
+
+    blocks: list[BlockId]
+
+
+class FreeBlocks(Struct, frozen=True, kw_only=True):
+    """Nobody needs these blocks any more."""
+
+    blocks: list[BlockId]
+
+
+class RetainBlocks(Struct, frozen=True, kw_only=True):
+    """After a restart of the hub: of the blocks that were kept before, only these are still needed."""
+
+    blocks: list[BlockId]
+
+
+Command: TypeAlias = (
+    TellClient | TellEngine | StartEngine | KillEngine | DropClient | KeepBlocks | FreeBlocks | RetainBlocks | ShutDown
+)

@@ -1,5 +1,7 @@
 """How tasks end, and what follows: the client is answered, dependents go on or fail, the parent's book is closed.
 
+A value that stands in blocks or contains references is held by the client from here on, and its lineage is noted.
+
 A task that fails takes its dependents along, with the same error value. That runs over a worklist, since chains may
 be long.
 """
@@ -8,11 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from fibernb.core.board import INTERNAL_CLIENT, Board, Orphan
+from fibernb.core.board import Board, Orphan
+from fibernb.core.clients import Client
+from fibernb.core.holding import give, hold_entry, is_stored, keep, missing
+from fibernb.core.lineage import not_made_again, record
 from fibernb.core.receipts import Receipt
 from fibernb.core.states import TaskState
 from fibernb.core.tasks import ANY_RANK, Task, move_task
-from fibernb.model import ObjectId, Outcome, Result
+from fibernb.model import Outcome, Result
 
 _FINISHED: Final = TaskState.FINISHED
 _ENDS: Final = {
@@ -50,30 +55,57 @@ def _end_one(board: Board, task: Task, result: Result, receipt: Receipt | None) 
     group = task.group
     client = group.client
     del board.tasks[id_]
-    if group.tied and client.id == INTERNAL_CLIENT:
-        return _end_claimed(board, task, result, receipt)
+    if group.tied and client.silent:
+        if group.actor:
+            board.made[id_] = result
+        return _end_silent(board, task, result, receipt)
     board.answers[id_] = result
     client.put(result, receipt)
     board.outgoing[client.id] = client
     group.live -= 1
-    if group.tied or id_ in board.children or id_ in board.objects.entries:
+    if group.tied or result.blocks or result.refs or id_ in board.children or id_ in board.objects.entries:
         return _settle_ties(board, task, result)
     if not group.live:
         board.drop_group(group)
     return []
 
 
-def _end_claimed(board: Board, task: Task, result: Result, receipt: Receipt | None) -> list[tuple[Task, Result]]:
-    """A task has ended whose client has not come back yet: its result waits for that, if an engine has told it."""
-    task.group.live -= 1
-    if receipt is not None:
-        receipt.holders += 1
-        board.orphans[task.id] = Orphan(result, receipt)
-    return []
+def _end_silent(board: Board, task: Task, result: Result, receipt: Receipt | None) -> list[tuple[Task, Result]]:
+    """End a task that has no client: that one has not come back yet, or has ended, or the value is made again.
+
+    In the first case the result waits for the client, if an engine has told it; if not, the client will ask again.
+    """
+    group = task.group
+    group.live -= 1
+    if group is not board.claimed:
+        return _settle_ties(board, task, result)
+    if board.unsettled:
+        if receipt is None:
+            return []
+        keep_orphan(board, result, receipt)
+    failed: list[tuple[Task, Result]] = []
+    for part in values(result):
+        failed += supply(board, part)
+    return failed
+
+
+def keep_orphan(board: Board, result: Result, receipt: Receipt) -> None:
+    """A result that nobody has asked for yet."""
+    receipt.holders += 1
+    board.orphans[result.id] = Orphan(result, receipt)
+    for part in (result, *result.more):
+        keep(board, part)
+
+
+def drop_orphan(board: Board, orphan: Orphan) -> None:
+    """Someone has asked for it, or nobody will."""
+    board.settle(orphan.receipt)
+    for part in (orphan.result, *orphan.result.more):
+        board.objects.drop_value(part)
 
 
 def _settle_ties(board: Board, task: Task, result: Result) -> list[tuple[Task, Result]]:
-    """Close the books of a task that has inputs, children, a parent or several values, or whose value is waited for."""
+    """Close the books of a task that has inputs, children, a parent or several values, or whose value others need."""
     group = task.group
     if group.members is not None:
         del group.members[task.id]
@@ -81,11 +113,30 @@ def _settle_ties(board: Board, task: Task, result: Result) -> list[tuple[Task, R
         board.drop_group(group)
     if task.id in board.children:
         _hand_over_children(board, task)
-    if task.call.deps:
-        board.objects.needed_no_more(task.call)
     found = parts(task, result)
-    board.answers.update((part.id, part) for part in found)
-    return _publish(board, task, found)
+    if group.client.silent:
+        _forget_parts(board, task)
+    else:
+        _answer_parts(board, group.client, found)
+    failed = _publish(board, task, found)
+    board.streams.pop(task.id, None)
+    if task.call.deps or task.call.refs:
+        board.objects.needed_no_more(task.call)
+    return failed
+
+
+def _answer_parts(board: Board, client: Client, found: list[Result]) -> None:
+    for part in found:
+        board.answers[part.id] = part
+        if part.blocks or part.refs:
+            hold_entry(client, part.id, board.objects.entry(part.id))
+
+
+def _forget_parts(board: Board, task: Task) -> None:
+    """Nobody will acknowledge the values of this task, unless it had answered before and was run again."""
+    if task.id not in board.answers:
+        for offset in range(1, task.group.options.num_returns):
+            board.part_of.pop(task.id + offset, None)
 
 
 def withdraw(board: Board, task: Task) -> None:
@@ -98,6 +149,8 @@ def withdraw(board: Board, task: Task) -> None:
     elif task.state is TaskState.QUEUED:
         board.queue_of(task.group).withdrawn()
         board.stale[task.group] = None
+    elif task.group.actor:
+        board.calling[task.group.actor] = None  # it may have held up other calls
 
 
 def parts(task: Task, result: Result) -> list[Result]:
@@ -105,8 +158,14 @@ def parts(task: Task, result: Result) -> list[Result]:
     count = max(1, task.group.options.num_returns)
     if result.outcome:
         return [Result(task.id + offset, result.value, result.outcome) for offset in range(count)]
-    values = (result.value, *result.more[: count - 1])
-    return [Result(task.id + offset, value) for offset, value in enumerate(values)]
+    return values(result)[:count]
+
+
+def values(result: Result) -> list[Result]:
+    """A result as one for each value."""
+    if not result.more:
+        return [result]
+    return [Result(result.id, result.value, result.outcome, (), result.blocks, result.refs), *result.more]
 
 
 def _hand_over_children(board: Board, task: Task) -> None:
@@ -121,26 +180,35 @@ def _hand_over_children(board: Board, task: Task) -> None:
 
 
 def _publish(board: Board, task: Task, found: list[Result]) -> list[tuple[Task, Result]]:
-    """Give a task's values to those that wait for them; returns the dependents that fail, with the reason."""
+    """Give a task's values to those that need them; returns the dependents that fail, with the reason."""
     failed: list[tuple[Task, Result]] = []
-    if board.objects.entries:
-        missed = range(len(found), task.group.options.num_returns)
-        for part in [*found, *(missing(board, task.id + offset) for offset in missed)]:
-            failed += supply(board, part)
+    for part in found:
+        failed += supply(board, part)
+    for offset in range(len(found), task.group.options.num_returns):
+        failed += supply(board, missing(board, task.id + offset))
+    record(board, task, found)
+    for object_id in not_made_again(board, task):
+        failure = Result(object_id, found[0].value, found[0].outcome) if found[0].outcome else missing(board, object_id)
+        failed += supply(board, failure)
     return failed
-
-
-def missing(board: Board, object_id: ObjectId) -> Result:
-    """What stands for an object that is not there."""
-    return Result(object_id, board.errors.unknown_object(object_id), Outcome.ERROR)
 
 
 def supply(board: Board, value: Result) -> list[tuple[Task, Result]]:
     """An object has its value; returns the tasks that fail for it, with the reason."""
     entry = board.objects.entries.get(value.id)
-    if entry is None or not entry.waiting:
+    if entry is None or (entry.result is not None and not entry.result.outcome):
+        board.objects.discard(value)
         return []
-    waiting = board.objects.fulfil(entry, value)
+    if is_stored(value):
+        keep(board, value)
+    entry.result, entry.lost = value, ""
+    for client_id in entry.fetchers:
+        give(board, client_id, value)
+    entry.fetchers.clear()
+    waiting = list(entry.waiting.values())
+    entry.waiting.clear()
+    if not entry.needed:
+        board.objects.let_go(value.id)
     if value.outcome:
         return [(task, value) for task in waiting]
     return [(task, problem) for task in waiting if (problem := unblock(board, task)) is not None]

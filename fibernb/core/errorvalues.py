@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fibernb import serialize
-from fibernb.errors import ObjectLost, SerializationError, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
+from fibernb.errors import (
+    ActorDied,
+    ObjectLost,
+    OutOfMemory,
+    SerializationError,
+    TaskCancelled,
+    TaskError,
+    TaskUnschedulable,
+    WorkerDied,
+)
 from fibernb.model import ObjectId, Rank
 
 
@@ -19,6 +28,10 @@ class ErrorFactory(Protocol):
 
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes: ...
 
+    def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes: ...
+
+    def actor_died(self, actor: str, reason: str) -> bytes: ...
+
     def cancelled(self, reason: str) -> bytes: ...
 
     def unschedulable(self, asked: str, available: str) -> bytes: ...
@@ -26,6 +39,8 @@ class ErrorFactory(Protocol):
     def no_such_rank(self, rank: Rank, seats: int) -> bytes: ...
 
     def unknown_object(self, object_id: ObjectId) -> bytes: ...
+
+    def object_lost(self, object_id: ObjectId, reason: str) -> bytes: ...
 
     def too_large(self, size_bytes: int, limit_bytes: int) -> bytes: ...
 
@@ -47,6 +62,12 @@ class ErrorValues:
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return self._dumps(WorkerDied(rank, node, exit_code, last_output, evidence))
 
+    def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
+        return self._dumps(OutOfMemory(rank, node, exit_code, last_output, evidence))
+
+    def actor_died(self, actor: str, reason: str) -> bytes:
+        return self._dumps(ActorDied(f"{actor} does not answer: {reason}"))
+
     def cancelled(self, reason: str) -> bytes:
         if reason not in self._cancelled:
             self._cancelled[reason] = self._dumps(TaskCancelled(reason))
@@ -61,8 +82,11 @@ class ErrorValues:
         return self._dumps(TaskUnschedulable(f"there is no rank {rank}: {ranks}; choose one of them, or scale up"))
 
     def unknown_object(self, object_id: ObjectId) -> bytes:
-        text = f"object {object_id:#x} is an input of this task, and the cluster does not have it: make it again"
+        text = f"the cluster does not have object {object_id:#x}, or not any more since nobody held it: make it again"
         return self._dumps(ObjectLost(text))
+
+    def object_lost(self, object_id: ObjectId, reason: str) -> bytes:
+        return self._dumps(ObjectLost(f"the value of object {object_id:#x} is lost: {reason}"))
 
     def too_large(self, size_bytes: int, limit_bytes: int) -> bytes:
         text = (

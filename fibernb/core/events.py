@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fibernb.core.messages import ActorRecord
 from fibernb.model import ClientId, EngineId, Rank, Resources, Struct, TaskId
 
 
@@ -39,6 +40,7 @@ class EngineAttached(Struct, frozen=True, kw_only=True):
     holds: list[TaskId] = []
     running: bool = False
     redelivers: int = 0
+    actor: ActorRecord | None = None  # that lives in it
 
 
 class EngineUnreachable(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,27 @@ class StartFailed(Struct, frozen=True, kw_only=True):
 
     engines: list[EngineId]
     reason: str
+
+
+class StoreLost(Struct, frozen=True, kw_only=True):
+    """The store of a node has ended, with all blocks of this generation (see `fibernb.model.BlockId`)."""
+
+    generation: int
+    reason: str
+
+
+class EngineMemory(Struct, frozen=True, kw_only=True):
+    engine: EngineId
+    used_bytes: int
+
+
+class MemoryLow(Struct, frozen=True, kw_only=True):
+    """A node is close to its limit of memory: an engine must go before the system chooses one."""
+
+    node: str
+    used_bytes: int
+    limit_bytes: int
+    engines: list[EngineMemory]
 
 
 class NodeUp(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,14 @@ SLOWER_WEIGHT: Final = 0.5
 FASTER_WEIGHT: Final = 0.2
 
 
+def smoothed(known_s: float | None, run_s: float) -> float:
+    """The estimate of a run time, given the one before and a measurement."""
+    if known_s is None:
+        return run_s
+    weight = SLOWER_WEIGHT if run_s > known_s else FASTER_WEIGHT
+    return known_s + weight * (run_s - known_s)
+
+
 class Function:
     """One function. ``users`` counts the clients and replay entries that may still call it."""
 
@@ -34,11 +42,7 @@ class Function:
 
     def measured(self, run_s: float) -> None:
         """Learn from calls that took ``run_s`` each."""
-        if self.run_s is None:
-            self.run_s = run_s
-        else:
-            weight = SLOWER_WEIGHT if run_s > self.run_s else FASTER_WEIGHT
-            self.run_s += weight * (run_s - self.run_s)
+        self.run_s = smoothed(self.run_s, run_s)
 
     def batch_calls(self, settings: CoreSettings) -> int:
         """How many calls one message should hold."""

@@ -7,12 +7,12 @@ engine alone is guilty.
 
 from __future__ import annotations
 
-from fibernb.core.board import INTERNAL_CLIENT, Board
+from fibernb.core.board import Board
 from fibernb.core.endings import cancelled, end_task
 from fibernb.core.events import EngineExited
+from fibernb.core.remaking import wait_for_inputs
 from fibernb.core.seats import Engine
 from fibernb.core.states import TaskState
-from fibernb.core.taking import release_resources
 from fibernb.core.tasks import ANY_RANK, Task, may_try_again, move_task
 from fibernb.model import Outcome, Result
 
@@ -23,11 +23,10 @@ def lose_line(board: Board, engine: Engine, event: EngineExited) -> None:
     engine.line.clear()
     back: list[Task] = []
     for task, begun in held:
-        release_resources(board, engine, task)
         if board.tasks.get(task.id) is not task:
             continue
         move_task(task, TaskState.LOST)
-        if _goes_on(task, begun):
+        if _goes_on(board, task, begun):
             task.attempts += begun
             back.append(task)
         else:
@@ -35,8 +34,8 @@ def lose_line(board: Board, engine: Engine, event: EngineExited) -> None:
     _queue_again(board, back, suspect=not engine.asked)
 
 
-def _goes_on(task: Task, begun: bool) -> bool:
-    if task.cancelling or task.rank != ANY_RANK or task.group.client.id == INTERNAL_CLIENT:
+def _goes_on(board: Board, task: Task, begun: bool) -> bool:
+    if task.cancelling or task.rank != ANY_RANK or task.group is board.claimed:
         return False
     return not begun or may_try_again(task)
 
@@ -45,14 +44,15 @@ def _last_word(board: Board, task: Task, engine: Engine, event: EngineExited) ->
     if task.cancelling:
         return cancelled(board, task)
     evidence = "; ".join(part for part in (event.evidence, engine.doomed) if part)
-    value = board.errors.worker_died(engine.rank, engine.node, event.exit_code, event.last_output, evidence)
+    died = board.errors.out_of_memory if engine.short else board.errors.worker_died
+    value = died(engine.rank, engine.node, event.exit_code, event.last_output, evidence)
     return Result(task.id, value, Outcome.ERROR)
 
 
 def _queue_again(board: Board, tasks: list[Task], suspect: bool) -> None:
-    ready = [task for task in tasks if not task.blockers]
     for task in tasks:
-        move_task(task, TaskState.WAITING if task.blockers else TaskState.QUEUED)
+        move_task(task, TaskState.WAITING if wait_for_inputs(board, task) else TaskState.QUEUED)
+    ready = [task for task in tasks if not task.blockers]
     if suspect:
         for task in ready:
             board.queue_of(task.group).push_suspect(task)

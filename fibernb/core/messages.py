@@ -10,12 +10,15 @@ from typing import TypeAlias
 
 from fibernb.model import (
     DEFAULT_OPTIONS,
+    ActorOptions,
     Bar,
+    BlockId,
     Call,
     Digest,
     EngineId,
     ObjectId,
     Rank,
+    Resources,
     Result,
     Struct,
     TaskId,
@@ -82,10 +85,132 @@ class PutObjects(Message, frozen=True, kw_only=True):
     objects: list[Result]
 
 
-class Release(Message, frozen=True, kw_only=True):
-    """The client holds no reference to these objects any more."""
+class Hold(Message, frozen=True, kw_only=True):
+    """The client has references to these objects, which it got from others."""
 
     objects: list[ObjectId]
+
+
+class Fetch(Message, frozen=True, kw_only=True):
+    """Deliver these objects to this client, which holds them, as soon as they are there.
+
+    ``lost``: blocks of them that the client has found to be gone, so that they must be made again first.
+    """
+
+    objects: list[ObjectId]
+    lost: list[BlockId] = []
+
+
+class Release(Message, frozen=True, kw_only=True):
+    """The client holds no reference to these objects any more.
+
+    It holds what it has put, what it has told by `Hold`, actors and placement groups that it has made, the items of
+    its streaming tasks that were delivered, and those results of its tasks that stand in blocks or contain
+    references.
+    """
+
+    objects: list[ObjectId]
+
+
+class Consume(Message, frozen=True, kw_only=True):
+    """The client has taken so many items of a streaming task in all (also to the engine that runs it)."""
+
+    task: TaskId
+    items: int
+
+
+class Blocked(Message, frozen=True, kw_only=True):
+    """This task waits for other tasks from now on: its seat is lent."""
+
+    task: TaskId
+
+
+class Unblocked(Message, frozen=True, kw_only=True):
+    """The task goes on."""
+
+    task: TaskId
+
+
+class CreateActor(Message, frozen=True, kw_only=True):
+    """Make an actor: an instance of the class whose code ``function`` names, in an engine of its own.
+
+    With a ``request`` there is an `ActorFound` at once, which names the actor that there is if the name is taken and
+    ``get_if_exists``. The object ``actor`` is there (None) once the instance is, or fails with what its constructor
+    raised.
+    """
+
+    actor: ObjectId
+    function: Digest
+    args: bytes
+    deps: tuple[ObjectId, ...] = ()
+    refs: tuple[ObjectId, ...] = ()
+    options: ActorOptions = ActorOptions()
+    about: bytes = b""  # what a handle needs to know, pickled
+    parent: TaskId | None = None
+    request: int = 0
+    get_if_exists: bool = False
+
+
+class CallActor(Message, frozen=True, kw_only=True):
+    """Calls of one method, run in the order of arrival from this client; ``function`` is a pickled
+    `fibernb.engine.actors.Method`.
+
+    ``options.max_retries`` counts how often a call that may have begun is run again on a restarted actor.
+    """
+
+    actor: ObjectId
+    function: Digest
+    calls: list[Call]
+    options: TaskOptions = DEFAULT_OPTIONS
+    parent: TaskId | None = None
+
+
+class KillActor(Message, frozen=True, kw_only=True):
+    """End an actor at once, or give it a new engine as if its own had died."""
+
+    actor: ObjectId
+    no_restart: bool = True
+
+
+class FindActor(Message, frozen=True, kw_only=True):
+    """Which actor has this name? Answered by `ActorFound`."""
+
+    request: int
+    name: str
+    namespace: str = ""
+
+
+class CreateGroup(Message, frozen=True, kw_only=True):
+    """Reserve resources on nodes, all of them or none: a placement group. ``strategy``: PACK, SPREAD, STRICT_PACK or
+    STRICT_SPREAD. The object ``group`` is there (None) once they are reserved.
+    """
+
+    group: ObjectId
+    bundles: list[Resources]
+    strategy: str = "PACK"
+    name: str = ""
+    detached: bool = False
+
+
+class RemoveGroup(Message, frozen=True, kw_only=True):
+    """Give the resources of a placement group back. Tasks and actors in it end."""
+
+    group: ObjectId
+
+
+class StateRequest(Message, frozen=True, kw_only=True):
+    """Ask for rows of what there is, or was: see `State`."""
+
+    request: int
+    kind: str  # "tasks", "actors", "objects", "engines", "groups", "nodes" or "spans"
+    limit: int = 10_000
+    where: dict[str, str] = {}  # a row's fields must be equal to these, as text
+
+
+class Sync(Message, frozen=True, kw_only=True):
+    """Answered by `Synced` when all that the client has sent before has been taken in."""
+
+    request: int
 
 
 class Cancel(Message, frozen=True, kw_only=True):
@@ -166,6 +291,27 @@ class Recovered(Message, frozen=True, kw_only=True):
     fresh: bool  # a hub that knows nothing of this client: submit again what is not answered
 
 
+class ActorFound(Message, frozen=True, kw_only=True):
+    """``actor`` 0: there is none, and ``problem`` says why. ``about`` is that of its `CreateActor`."""
+
+    request: int
+    actor: ObjectId = 0
+    about: bytes = b""
+    problem: str = ""
+
+
+class State(Message, frozen=True, kw_only=True):
+    """Rows as a JSON list of objects, newest first where there is an order, at most as many as were asked for."""
+
+    request: int
+    rows: bytes
+    total: int  # how many there are
+
+
+class Synced(Message, frozen=True, kw_only=True):
+    request: int
+
+
 class SeatsChanged(Message, frozen=True, kw_only=True):
     """How many seats there are and how many have an engine. Sent when it changes, coalesced."""
 
@@ -186,6 +332,13 @@ class SeatStatus(Struct, frozen=True, kw_only=True):
     queued: int = 0  # pinned and sent tasks that wait there
     deaths: int = 0  # how many engines this seat has lost
     busy_s: float = 0.0  # how long the current task has run
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True):
+    name: str
+    alive: bool
+    total: Resources
+    free: Resources
 
 
 class Status(Message, frozen=True, kw_only=True):
@@ -209,6 +362,10 @@ class Status(Message, frozen=True, kw_only=True):
     node: str = ""
     pid: int = 0  # of the hub
     problem: str = ""
+    nodes: list[NodeStatus] = []
+    actors: int = 0  # that live
+    extra: int = 0  # engines beside the seats: of actors, and of tasks that need them
+    objects: int = 0  # that are kept for their holders
 
 
 class HubStops(Message, frozen=True, kw_only=True):
@@ -218,6 +375,15 @@ class HubStops(Message, frozen=True, kw_only=True):
 
 
 # ---- hub to engine, data socket ------------------------------------------------------------------------
+
+
+class ActorRecord(Struct, frozen=True, kw_only=True):
+    """What it takes to make an actor; its engine keeps it, and tells it to a hub that has been started anew."""
+
+    create: CreateActor
+    code: bytes  # of the class
+    restarts: int = 0  # so far
+    checkpoint: bytes | None = None  # what it goes on from
 
 
 class Run(Message, frozen=True, kw_only=True):
@@ -235,6 +401,8 @@ class Run(Message, frozen=True, kw_only=True):
     options: TaskOptions = DEFAULT_OPTIONS
     inputs: list[Result] = []
     forget: int = 0
+    gpus: tuple[int, ...] = ()  # numbers of those that the calls may use
+    actor: ActorRecord | None = None  # make this actor: ``function`` is its class
 
 
 # ---- hub to engine, control socket ---------------------------------------------------------------------
@@ -251,6 +419,10 @@ class Interrupt(Message, frozen=True, kw_only=True):
     """Raise KeyboardInterrupt in this task if it runs now; if it has not begun, do not begin it."""
 
     task: TaskId
+
+
+class EndActor(Message, frozen=True, kw_only=True):
+    """Nobody needs the actor any more: exit in good order when the calls that were sent are done."""
 
 
 class Forget(Message, frozen=True, kw_only=True):
@@ -272,6 +444,19 @@ class Done(Message, frozen=True, kw_only=True):
     sequence: int
     results: list[Result]
     run_s: float = 0.0
+    began_s: float = 0.0  # when the first of them began, on the host's monotonic clock
+
+
+class Checkpoint(Message, frozen=True, kw_only=True):
+    """What the actor of this engine can be made again from; sent before the `Done` of the call that it follows."""
+
+    state: bytes
+
+
+class ActorExits(Message, frozen=True, kw_only=True):
+    """The actor of this engine has ended itself; the process exits when it is told to."""
+
+    reason: str = "it called exit_actor"
 
 
 class Started(Message, frozen=True, kw_only=True):
@@ -329,7 +514,20 @@ ClientMessage: TypeAlias = (
     | SubmitPinned
     | Remember
     | PutObjects
+    | Hold
+    | Fetch
     | Release
+    | Consume
+    | Blocked
+    | Unblocked
+    | CreateActor
+    | CallActor
+    | KillActor
+    | FindActor
+    | CreateGroup
+    | RemoveGroup
+    | StateRequest
+    | Sync
     | Cancel
     | Acknowledge
     | Scale
@@ -341,6 +539,8 @@ ClientMessage: TypeAlias = (
     | Goodbye
     | Stop
 )
-ToClient: TypeAlias = Deliver | Recovered | SeatsChanged | Status | HubStops | Output | Display | Progress
-EngineMessage: TypeAlias = Done | Started | Recalled | Output | Display | Progress
-ToEngine: TypeAlias = Run | Recall | Interrupt | Forget | Exit
+ToClient: TypeAlias = (
+    Deliver | Recovered | ActorFound | State | Synced | SeatsChanged | Status | HubStops | Output | Display | Progress
+)
+EngineMessage: TypeAlias = Done | Started | Recalled | Checkpoint | ActorExits | Output | Display | Progress
+ToEngine: TypeAlias = Run | Recall | Interrupt | Consume | EndActor | Forget | Exit

@@ -1,32 +1,31 @@
 """Nodes and their resources, in whole thousandths (memory: bytes), so that sums are exact.
 
-A node has one logical cpu a seat, so a task that asks for one cpu (or less) needs exactly a seat, and that is the
-whole of its accounting. A task that asks for *n* > 1 cpus runs on one engine and keeps *n - 1* further seats of that
-node empty: the node counts them as ``extra_milli``. Gpus, memory and custom resources come from the node's capacity.
+A node has one logical cpu for each of its seats that is ready. What is free of them is what its idle seats stand for,
+less ``extra_milli``: what runs beside the seats, or is reserved, counts there in full; a task of several cpus on a
+seat with what goes beyond that seat; and a seat whose task waits for others, or needs less than a cpu, with a negative
+amount, for that much of the seat is lent. An ordinary task needs exactly a seat, and that is the whole of its
+accounting. Gpus, memory and custom resources come from the node's capacity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fibernb.core.devices import Devices, Shares, numbered
 from fibernb.model import Resources
 
 SEAT_MILLI = 1000
+PLENTY = 1_000_000  # tasks that ask for nothing
 
 
 def is_plain(resources: Resources) -> bool:
-    """Whether a seat is all that a task needs."""
+    """Whether a task needs a seat and nothing else."""
     return (
-        resources.milli_cpus <= SEAT_MILLI
+        resources.milli_cpus == SEAT_MILLI
         and not resources.milli_gpus
         and not resources.memory_bytes
         and not any(resources.custom.values())
     )
-
-
-def extra_milli(resources: Resources) -> int:
-    """Cpu that a task needs beyond its own seat."""
-    return max(0, resources.milli_cpus - SEAT_MILLI)
 
 
 def describe(resources: Resources) -> str:
@@ -44,34 +43,25 @@ def _amount(thousandths: int) -> str:
     return f"{thousandths / 1000:g}"
 
 
-class Node:
-    """What one node has and what of it is in use."""
+class Stock:
+    """Gpus, memory and custom resources: what there is, and what of it is in use."""
 
-    __slots__ = ("capacity", "custom", "extra_milli", "idle", "memory_bytes", "milli_gpus", "name", "seats", "slots")
+    __slots__ = ("capacity", "custom", "devices", "memory_bytes")
 
-    def __init__(self, name: str, slots: int | None, capacity: Resources) -> None:
-        self.name = name
-        self.slots = slots
+    def __init__(self, capacity: Resources, shares: Shares | None = None) -> None:
         self.capacity = capacity
-        self.seats = 0  # engines placed here
-        self.idle = 0  # of them idle
-        self.extra_milli = 0
-        self.milli_gpus = 0
+        self.devices = Devices(numbered(capacity.milli_gpus) if shares is None else shares)
         self.memory_bytes = 0
         self.custom: dict[str, int] = {}
 
-    def has_slot(self) -> bool:
-        return self.slots is None or self.seats < self.slots
-
-    def free_seats(self) -> int:
-        """Idle seats that no running task of several cpus keeps empty."""
-        return self.idle - -(-self.extra_milli // SEAT_MILLI)
+    def resize(self, capacity: Resources) -> None:
+        """It is something else than was thought; what is in use stays so."""
+        self.capacity = capacity
+        self.devices.has = numbered(capacity.milli_gpus)
 
     def fits(self, asked: Resources) -> bool:
-        """Whether a task can run here now, one of the idle seats being its own."""
         return (
-            self.idle * SEAT_MILLI - self.extra_milli >= SEAT_MILLI + extra_milli(asked)
-            and self.milli_gpus + asked.milli_gpus <= self.capacity.milli_gpus
+            (not asked.milli_gpus or self.devices.choose(asked.milli_gpus) is not None)
             and self.memory_bytes + asked.memory_bytes <= self.capacity.memory_bytes
             and all(
                 self.custom.get(name, 0) + amount <= self.capacity.custom.get(name, 0)
@@ -79,26 +69,101 @@ class Node:
             )
         )
 
-    def could_fit(self, asked: Resources, seats: int) -> bool:
-        """Whether a task could run here if all else had ended and the cluster had ``seats`` seats."""
-        seats = seats if self.slots is None else min(seats, self.slots)
+    def could_fit(self, asked: Resources) -> bool:
+        """Whether it would be enough if nothing of it were in use."""
         return (
-            asked.milli_cpus <= seats * SEAT_MILLI
-            and asked.milli_gpus <= self.capacity.milli_gpus
+            asked.milli_gpus <= self.capacity.milli_gpus
             and asked.memory_bytes <= self.capacity.memory_bytes
             and all(amount <= self.capacity.custom.get(name, 0) for name, amount in asked.custom.items())
         )
 
-    def reserve(self, asked: Resources, sign: int = 1) -> None:
-        """Count a task's needs as used; ``sign`` -1 gives them back."""
-        self.extra_milli += sign * extra_milli(asked)
-        self.milli_gpus += sign * asked.milli_gpus
+    def take(self, asked: Resources) -> Shares:
+        """Count what is asked for, which fits, as used; returns the shares of devices."""
+        shares = self.devices.choose(asked.milli_gpus) or {}
+        self.devices.take(shares)
+        self._count(asked, 1)
+        return shares
+
+    def give_back(self, asked: Resources, shares: Shares) -> None:
+        self.devices.take(shares, -1)
+        self._count(asked, -1)
+
+    def _count(self, asked: Resources, sign: int) -> None:
         self.memory_bytes += sign * asked.memory_bytes
         for name, amount in asked.custom.items():
             self.custom[name] = self.custom.get(name, 0) + sign * amount
 
-    def release(self, asked: Resources) -> None:
-        self.reserve(asked, -1)
+    def free(self, milli_cpus: int) -> Resources:
+        """What is left, with these cpus."""
+        capacity = self.capacity
+        return Resources(
+            milli_cpus=max(0, milli_cpus),
+            milli_gpus=max(0, capacity.milli_gpus - self.devices.used()),
+            memory_bytes=max(0, capacity.memory_bytes - self.memory_bytes),
+            custom={name: max(0, has - self.custom.get(name, 0)) for name, has in capacity.custom.items()},
+        )
+
+
+class Node:
+    """What one node has and what of it is in use."""
+
+    __slots__ = ("extra_milli", "extras", "idle", "lasting_milli", "name", "seats", "slots", "stock")
+
+    def __init__(self, name: str, slots: int | None, capacity: Resources) -> None:
+        self.name = name
+        self.slots = slots
+        self.stock = Stock(capacity)
+        self.seats = 0  # engines placed on seats here,
+        self.idle = 0  # of them idle
+        self.extras = 0  # engines beside the seats
+        self.extra_milli = 0
+        self.lasting_milli = 0  # cpu of actors and placement groups
+
+    def count_engine(self, rank: int, change: int) -> None:
+        """An engine comes, or goes."""
+        if rank < 0:
+            self.extras += change
+        else:
+            self.seats += change
+
+    def has_slot(self) -> bool:
+        return self.slots is None or self.seats < self.slots
+
+    def free_milli(self) -> int:
+        """Cpu that is free. Below 0 when more runs than there are cpus, for a while."""
+        return self.idle * SEAT_MILLI - self.extra_milli
+
+    def fits(self, asked: Resources) -> bool:
+        """Whether a task can run here now."""
+        return self.has_cpus(asked.milli_cpus) and self.stock.fits(asked)
+
+    def has_cpus(self, milli: int) -> bool:
+        return not milli or milli <= self.free_milli()
+
+    def could_fit(self, asked: Resources, seats: int) -> bool:
+        """Whether a task could run here if all else had ended and the cluster had ``seats`` seats."""
+        seats = seats if self.slots is None else min(seats, self.slots)
+        return asked.milli_cpus <= seats * SEAT_MILLI and self.stock.could_fit(asked)
+
+    def count_cpus(self, milli: int) -> None:
+        """Count cpu as used beside the seats; a negative amount gives it back, or lends it."""
+        self.extra_milli += milli
+
+
+def often(free: Resources, asked: Resources) -> int:
+    """How many times what is asked for fits into what is free."""
+    pairs = [
+        (free.milli_cpus, asked.milli_cpus),
+        (free.milli_gpus, asked.milli_gpus),
+        (free.memory_bytes, asked.memory_bytes),
+        *((free.custom.get(name, 0), amount) for name, amount in asked.custom.items()),
+    ]
+    return min((has // needs for has, needs in pairs if needs), default=PLENTY)
+
+
+def held_seats(nodes: Iterable[Node]) -> int:
+    """How many seats are kept empty for what runs beside them, or is reserved."""
+    return sum(-(-node.extra_milli // SEAT_MILLI) for node in nodes if node.extra_milli > 0)
 
 
 def largest(nodes: Iterable[Node], seats: int) -> str:
@@ -107,9 +172,9 @@ def largest(nodes: Iterable[Node], seats: int) -> str:
         describe(
             Resources(
                 milli_cpus=SEAT_MILLI * (seats if node.slots is None else min(seats, node.slots)),
-                milli_gpus=node.capacity.milli_gpus,
-                memory_bytes=node.capacity.memory_bytes,
-                custom=node.capacity.custom,
+                milli_gpus=node.stock.capacity.milli_gpus,
+                memory_bytes=node.stock.capacity.memory_bytes,
+                custom=node.stock.capacity.custom,
             )
         )
         for node in nodes

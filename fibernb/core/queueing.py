@@ -22,12 +22,13 @@ class FairQueue:
     swept, which must be done before the next one is taken.
     """
 
-    __slots__ = ("_lines", "_ring", "count")
+    __slots__ = ("_lines", "_ring", "count", "fresh")
 
     def __init__(self) -> None:
         self._ring: deque[ClientId] = deque()
         self._lines: dict[ClientId, deque[Group]] = {}
         self.count = 0
+        self.fresh = False  # something was added since this was last set
 
     def __len__(self) -> int:
         """Number of groups that have queued tasks."""
@@ -75,6 +76,7 @@ class FairQueue:
 
     def list_group(self, group: Group) -> None:
         """Make sure that a group gets its turns."""
+        self.fresh = True
         if group.listed:
             return
         group.listed = True

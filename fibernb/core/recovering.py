@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from fibernb.core import acting, auxiliary, lending, reviving
 from fibernb.core.attending import EMPTY
-from fibernb.core.board import INTERNAL_CLIENT, Board
+from fibernb.core.board import Board
 from fibernb.core.cancelling import abandon, kill
-from fibernb.core.endings import fail_dependents, missing, supply, withdraw
+from fibernb.core.commands import RetainBlocks
+from fibernb.core.endings import drop_orphan, fail_dependents, supply, withdraw
 from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
+from fibernb.core.holding import missing, needed, will_come
 from fibernb.core.nodes import Node
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.sending import begin_line
 from fibernb.core.states import SeatState, TaskState
+from fibernb.core.streams import tell_consumed
 from fibernb.core.tasks import Task, move_task
 from fibernb.model import Call, EngineId, Resources, TaskId
 
@@ -34,12 +38,12 @@ def recover_from(board: Board, event: RecoverFrom, now: float) -> None:
     for live in sorted(event.engines, key=lambda live: live.engine):
         _expect(board, node, live, now)
     board.next_engine = max(board.engines, default=0) + ROOM
-    board.scaling.seats = max(board.seats, default=-1) + 1
+    board.scaling.seats = max((rank for rank in board.seats if rank >= 0), default=-1) + 1
     for rank in range(board.scaling.seats):
         if rank not in board.seats:
             board.seats[rank] = Seat(rank, now)
             board.wanted[rank] = None
-    board.unsettled = board.hold_starts = True
+    board.unsettled = board.hold_starts = board.objects.patient = True
     settled = now + event.patience_s + board.settings.lease_s
     board.timers.set(PATIENCE, now + event.patience_s)
     board.timers.set(SETTLE, settled)
@@ -49,8 +53,10 @@ def recover_from(board: Board, event: RecoverFrom, now: float) -> None:
 def _expect(board: Board, node: Node, live: LiveEngine, now: float) -> None:
     """An engine that lives will attach. Of two on one seat, the newer one counts (they come by age)."""
     seat = board.seats[live.rank] = Seat(live.rank, now)
+    if live.rank < 0:
+        auxiliary.expect(board, seat, node.name)
     seat.engine = board.engines[live.engine] = Engine(live.engine, live.rank, node.name)
-    node.seats += 1
+    node.count_engine(live.rank, 1)
     board.move_seat(seat, SeatState.STARTING, now)
     board.recovering[live.engine] = None
 
@@ -71,7 +77,9 @@ def take_inventory(board: Board, engine: Engine, event: EngineAttached, now: flo
             if not engine.line:
                 begin_line(board, engine, task, now)
             engine.line.append(task)
+            tell_consumed(board, task)
         position += 1
+    lending.take_claimed(board, engine, list(engine.line))
     if not engine.redelivers:
         board.recovering.pop(engine.id, None)
 
@@ -108,14 +116,19 @@ def patience_over(board: Board, now: float) -> None:
 
 
 def settle(board: Board) -> None:
-    """Clients that have not come back by now will not: nothing is kept for them."""
-    board.unsettled = False
+    """Clients that have not come back by now will not: nothing is kept for them, nor what nobody has asked for."""
+    objects = board.objects
+    board.unsettled = objects.patient = False
+    acting.refuse_early_calls(board)
     for orphan in board.orphans.values():
-        board.settle(orphan.receipt)
+        drop_orphan(board, orphan)
     board.orphans.clear()
-    for task in [task for task in board.tasks.values() if task.group.client.id == INTERNAL_CLIENT]:
-        abandon(board, task)
-    for object_id, entry in list(board.objects.entries.items()):
-        known = object_id in board.tasks or object_id in board.part_of
-        if entry.result is None and not known:
+    for task in [task for task in board.tasks.values() if task.group is board.claimed]:
+        if not needed(board, task):
+            abandon(board, task)
+    for object_id, entry in list(objects.entries.items()):
+        if entry.result is None and not entry.lost and not will_come(board, object_id):
             fail_dependents(board, supply(board, missing(board, object_id)))
+        objects.let_go(object_id)
+    reviving.give_up(board)
+    board.commands.append(RetainBlocks(blocks=sorted(objects.blocks)))

@@ -6,10 +6,12 @@ from collections import Counter
 from typing import Final
 
 from fibernb.core.board import Board
-from fibernb.core.messages import SeatsChanged, SeatStatus, Status
-from fibernb.core.nodes import describe
+from fibernb.core.explaining import pending, troubled
+from fibernb.core.messages import NodeStatus, SeatsChanged, SeatStatus, Status
+from fibernb.core.nodes import SEAT_MILLI, Node
 from fibernb.core.seats import Seat
 from fibernb.core.states import SeatState, TaskState
+from fibernb.model import Resources
 
 REPORT: Final = ("report", 0)
 READY: Final = (SeatState.IDLE, SeatState.BUSY)
@@ -40,20 +42,19 @@ def seats_message(board: Board) -> SeatsChanged:
     )
 
 
+def _seats(board: Board) -> list[Seat]:
+    """The declared ones, in order, and those that are not declared any more but not gone yet."""
+    return [seat for rank, seat in sorted(board.seats.items()) if rank >= 0]
+
+
 def _seat_states(board: Board) -> Counter[SeatState]:
-    return Counter(seat.state for seat in board.seats.values())
+    return Counter(seat.state for rank, seat in board.seats.items() if rank >= 0)
 
 
 def problem(board: Board) -> str:
     """Why seats do not fill, or empty."""
-    troubles = [seat.trouble for seat in _troubled(board)][:1]
+    troubles = [seat.trouble for seat in troubled(board)][:1]
     return "; ".join([*board.problems.values(), *troubles])
-
-
-def _troubled(board: Board) -> list[Seat]:
-    """Seats that wait for an engine after one has failed, lowest rank first."""
-    seats = [seat for seat in board.seats.values() if seat.trouble and seat.state not in READY]
-    return sorted(seats, key=lambda seat: seat.rank)
 
 
 def status(board: Board, request: int, now: float) -> Status:
@@ -73,19 +74,41 @@ def status(board: Board, request: int, now: float) -> Status:
         finished=board.counts.finished,
         failed=board.counts.failed,
         refused=board.counts.refused,
-        engines=[_seat_status(seat, now) for _, seat in sorted(board.seats.items())],
+        engines=[seat_status(seat, now) for seat in _seats(board)],
         clients=sum(1 for _ in board.users()),
-        pending=_pending(board, tasks),
+        pending=pending(board, tasks),
         minimum=scaling.minimum if scaling.maximum is not None else None,
         maximum=scaling.maximum,
         uptime_s=now - (board.started_at or 0.0),
         node=board.settings.node,
         pid=board.settings.pid,
         problem=problem(board),
+        nodes=node_statuses(board),
+        actors=sum(1 for actor in board.actors.values() if not actor.dead),
+        extra=sum(1 for engine in board.engines.values() if engine.rank < 0),
+        objects=len(board.objects.entries),
     )
 
 
-def _seat_status(seat: Seat, now: float) -> SeatStatus:
+def node_statuses(board: Board) -> list[NodeStatus]:
+    """What each node has, its declared seats counting a cpu each, and what of that is free."""
+    return [_node_status(board, node) for _, node in sorted(board.nodes.items())]
+
+
+def _node_status(board: Board, node: Node) -> NodeStatus:
+    seats = [seat for seat in _seats(board) if seat.rank < board.scaling.seats]
+    here = sum(1 for seat in seats if seat.engine is not None and seat.engine.node == node.name)
+    capacity = node.stock.capacity
+    total = Resources(
+        milli_cpus=here * SEAT_MILLI,
+        milli_gpus=capacity.milli_gpus,
+        memory_bytes=capacity.memory_bytes,
+        custom=capacity.custom,
+    )
+    return NodeStatus(name=node.name, alive=True, total=total, free=node.stock.free(node.free_milli()))
+
+
+def seat_status(seat: Seat, now: float) -> SeatStatus:
     engine = seat.engine
     name = seat.state.name.lower()
     if engine is None:
@@ -102,42 +125,3 @@ def _seat_status(seat: Seat, now: float) -> SeatStatus:
         deaths=seat.deaths,
         busy_s=0.0 if task is None else max(0.0, now - engine.since),
     )
-
-
-def _pending(board: Board, tasks: Counter[TaskState]) -> list[str]:
-    """Why tasks and seats wait, one reason a line."""
-    reasons = _pending_tasks(board, tasks) + _pending_seats(board)
-    if board.recovering:
-        reasons.append(f"the hub was restarted: {len(board.recovering)} engines have not told yet what they have")
-    return reasons
-
-
-def _pending_tasks(board: Board, tasks: Counter[TaskState]) -> list[str]:
-    reasons: list[str] = []
-    if tasks[TaskState.WAITING]:
-        reasons.append(f"{tasks[TaskState.WAITING]} tasks wait for their inputs")
-    queued = board.plain.count + board.special.count
-    if queued and not board.scaling.seats:
-        return [*reasons, f"{queued} tasks wait for seats, and none are declared: scale up"]
-    if board.plain.count:
-        reasons.append(f"{board.plain.count} tasks wait for a seat to fall idle")
-    reasons += [
-        f"{len(group.ready) + len(group.suspects)} tasks wait for {describe(group.options.resources)} on one node"
-        for group in board.special.groups()
-    ]
-    pinned = sum(len(seat.pinned) for seat in board.seats.values())
-    if pinned:
-        reasons.append(f"{pinned} tasks wait for the seats that they are pinned to")
-    return reasons
-
-
-def _pending_seats(board: Board) -> list[str]:
-    reasons: list[str] = []
-    if board.wanted:
-        why = "a free slot on a node" if board.nodes else "a node to connect"
-        reasons.append(f"{len(board.wanted)} seats wait for {why}")
-    reasons += [
-        f"rank {seat.rank} is tried again later, after {seat.failures} failures: {seat.trouble}"
-        for seat in _troubled(board)[:3]
-    ]
-    return reasons

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from fibernb.core.board import Board
-from fibernb.core.messages import Autoscale, Exit, Scale
-from fibernb.core.nodes import SEAT_MILLI
+from fibernb.core.grouping import asked_milli
+from fibernb.core.messages import Autoscale, EndActor, Exit, Scale
+from fibernb.core.nodes import SEAT_MILLI, held_seats
 from fibernb.core.seating import retire
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.sending import recall
+from fibernb.core.special import Options
 from fibernb.core.states import SeatState
 from fibernb.core.tasks import Group
 
@@ -62,7 +64,7 @@ def set_seats(board: Board, seats: int, now: float) -> None:
         if seat is None:
             board.seats[rank] = Seat(rank, now)
             board.wanted[rank] = None
-        elif seat.state is SeatState.DRAINING:
+        elif seat.state is SeatState.DRAINING and not board.engine_of(rank).worn:
             _keep(board, seat, now)
     for rank in sorted((rank for rank in board.seats if rank >= seats), reverse=True):
         retire(board, board.seats[rank], now)
@@ -76,17 +78,19 @@ def _keep(board: Board, seat: Seat, now: float) -> None:
 
 
 def dismiss_drained(board: Board, now: float) -> None:
-    """Seats that are declared no more and have nothing left to do let their engines go."""
+    """Engines that are not needed any more, or are worn out, go when they have nothing left to do. Whatever an actor
+    has in its line when it is here, it will not do any more.
+    """
     for rank in list(board.draining):
         seat = board.seats[rank]
         engine = board.engine_of(rank)
-        if engine.line:
+        if engine.line and not engine.actor:
             recall(board, engine, engine.not_begun())
-        elif not seat.pinned and not _keeps_results(board, seat, engine, now):
+        elif not (seat.pinned and not engine.worn) and not _keeps_results(board, seat, engine, now):
             del board.draining[rank]
-            engine.doomed, engine.asked = "its seat is not needed any more", True
+            engine.doomed, engine.asked = "it is not needed any more", True
             board.move_seat(seat, SeatState.LOST, now)
-            board.tell_engine(engine, Exit())
+            board.tell_engine(engine, EndActor() if engine.actor else Exit())
             board.timers.set(("exit", engine.id), now + board.settings.exit_grace_s)
 
 
@@ -109,7 +113,7 @@ def follow_queue(board: Board, now: float) -> None:
     """Grow or shrink, if autoscaling is on."""
     if board.scaling.maximum is None or board.recovering:
         return
-    if board.plain.count or board.special.count:
+    if board.plain.count or board.special.count or board.unplaced:
         if LOOK not in board.timers:
             board.timers.set(LOOK, now + board.settings.autoscale_s)
             _grow(board, board.scaling.maximum, now)
@@ -118,28 +122,42 @@ def follow_queue(board: Board, now: float) -> None:
 
 
 def _grow(board: Board, maximum: int, now: float) -> None:
-    busy = sum(1 for seat in board.seats.values() if seat.state is SeatState.BUSY)
     horizon = board.settings.autoscale_horizon_s
-    groups = [*board.plain.groups(), *board.special.groups()]
-    target = min(maximum, busy + sum(_seats_for(group, horizon) for group in groups))
+    queued = sum(_seats_for(board, group, horizon) for group in [*board.plain.groups(), *board.special.groups()])
+    target = min(maximum, _used(board) + queued - (-asked_milli(board) // SEAT_MILLI))
     if target > board.scaling.seats:
         set_seats(board, target, now)
 
 
-def _seats_for(group: Group, horizon_s: float) -> int:
+def _seats_for(board: Board, group: Group, horizon_s: float) -> int:
     """How many seats a group's queue would use: one a call, or fewer if those run out of work before the horizon."""
+    actor = board.actors.get(group.actor)
+    if actor is not None:
+        return 0 if actor.rank else _width(actor.create.options)
     calls = len(group.ready) + len(group.suspects)
-    width = max(1, -(-group.options.resources.milli_cpus // SEAT_MILLI))
+    width = _width(group.options)
     run_s = group.function.run_s
     if run_s is not None and run_s < horizon_s:
         calls = min(calls, int(calls * run_s / horizon_s) + 1)
     return calls * width
 
 
+def _used(board: Board) -> int:
+    """How many seats are busy, or kept empty for something."""
+    busy = sum(1 for rank, seat in board.seats.items() if rank >= 0 and seat.state is SeatState.BUSY)
+    return busy + held_seats(board.nodes.values())
+
+
+def _width(options: Options) -> int:
+    """How many seats a task needs, or keeps empty. What runs in a placement group has got its cpus before."""
+    return 0 if options.placement else -(-options.resources.milli_cpus // SEAT_MILLI)
+
+
 def _shrink(board: Board, now: float) -> None:
     scaling = board.scaling
     seats = scaling.seats
-    while seats > scaling.minimum:
+    least = max(scaling.minimum, _used(board))
+    while seats > least:
         seat = board.seats[seats - 1]
         if seat.pinned or seat.state not in (SeatState.IDLE, SeatState.WANTED):
             break

@@ -10,10 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from fibernb.core import attending, cancelling, recovering, reporting, scaling, seating, sending, submitting, taking
+from fibernb.core import (
+    acting,
+    attending,
+    auxiliary,
+    cancelling,
+    dispatching,
+    grouping,
+    holding,
+    lending,
+    memory,
+    recovering,
+    remaking,
+    reporting,
+    rows,
+    scaling,
+    seating,
+    streams,
+    submitting,
+    taking,
+)
 from fibernb.core.board import Board
 from fibernb.core.clients import Client
-from fibernb.core.commands import Command
+from fibernb.core.commands import Command, FreeBlocks, KeepBlocks
 from fibernb.core.errorvalues import ErrorFactory, ErrorValues
 from fibernb.core.events import (
     ClientAttached,
@@ -21,33 +40,51 @@ from fibernb.core.events import (
     EngineAttached,
     EngineExited,
     EngineUnreachable,
+    MemoryLow,
     NodeLost,
     NodeUp,
     RecoverFrom,
     StartFailed,
+    StoreLost,
 )
 from fibernb.core.messages import (
     Acknowledge,
+    ActorExits,
     Autoscale,
+    Blocked,
+    CallActor,
     Cancel,
+    Checkpoint,
     ClientMessage,
+    Consume,
+    CreateActor,
+    CreateGroup,
     DefineFunction,
     Detach,
     Done,
     EngineMessage,
+    Fetch,
+    FindActor,
     Goodbye,
+    Hold,
     InterruptRanks,
+    KillActor,
     PutObjects,
     Recalled,
     Release,
     Remember,
+    RemoveGroup,
     RestartSeats,
     Scale,
     Started,
+    StateRequest,
     StatusRequest,
     Stop,
     Submit,
     SubmitPinned,
+    Sync,
+    Synced,
+    Unblocked,
 )
 from fibernb.core.settings import CoreSettings
 from fibernb.model import ClientId, EngineId
@@ -61,7 +98,9 @@ Event: TypeAlias = (
     | StartFailed
     | NodeUp
     | NodeLost
+    | MemoryLow
     | RecoverFrom
+    | StoreLost
 )
 
 FORGET: Final = ("forget", 0)
@@ -102,6 +141,10 @@ class Scheduler:
             taking.take_started(known, message, now)
         elif isinstance(message, Recalled):
             taking.take_recalled(self._board, known, message, now)
+        elif isinstance(message, Checkpoint):
+            acting.take_checkpoint(self._board, known, message)
+        elif isinstance(message, ActorExits):
+            acting.take_exits(self._board, known, message, now)
         else:
             taking.take_said(self._board, message)
 
@@ -137,21 +180,39 @@ class Scheduler:
 
 
 def _decide(board: Board, now: float) -> None:
+    _follow_up(board, now)
     if board.stale:
         _sweep(board)
     scaling.follow_queue(board, now)
+    dispatching.dispatch(board, now)
     if board.wanted:
         seating.start_wanted(board, now)
-    sending.dispatch(board, now)
     if board.draining:
         scaling.dismiss_drained(board, now)
     if board.interrupted:
         cancelling.watch(board, now)
     if board.outgoing:
         _deliver(board)
+    if board.objects.kept or board.objects.freed:
+        _tell_store(board)
     if board.forgetful:
         board.timers.set_default(FORGET, now + board.settings.forget_s)
     reporting.report_seats(board, now)
+
+
+def _follow_up(board: Board, now: float) -> None:
+    """Lost values that are needed, actors that have been made, and actors and placement groups that nobody holds any
+    more: one may lead to another.
+    """
+    objects = board.objects
+    if board.unheld_placements:
+        grouping.drop_unheld(board, now)
+    while objects.wanted or board.made or objects.dropped or board.leaving:
+        remaking.make_wanted(board)
+        acting.take_made(board, now)
+        acting.look_at_dropped(board)
+        acting.let_leave(board, now)
+        grouping.drop_unheld(board, now)
 
 
 def _sweep(board: Board) -> None:
@@ -169,6 +230,15 @@ def _deliver(board: Board) -> None:
     board.outgoing.clear()
 
 
+def _tell_store(board: Board) -> None:
+    objects = board.objects
+    if objects.kept:
+        board.commands.append(KeepBlocks(blocks=objects.kept))
+    if objects.freed:
+        board.commands.append(FreeBlocks(blocks=objects.freed))
+    objects.kept, objects.freed = [], []
+
+
 # ---- tables of what calls what ---------------------------------------------------------------------------
 
 _FROM_CLIENT: Final[dict[type, Callable[[Board, Client, Any], object]]] = {
@@ -176,7 +246,14 @@ _FROM_CLIENT: Final[dict[type, Callable[[Board, Client, Any], object]]] = {
     Submit: submitting.submit,
     SubmitPinned: submitting.submit_pinned,
     PutObjects: submitting.put_objects,
-    Release: submitting.release,
+    Hold: holding.hold,
+    Fetch: remaking.fetch,
+    Release: holding.release,
+    Consume: streams.consume,
+    CreateActor: acting.create_actor,
+    CallActor: acting.call_actor,
+    FindActor: acting.find_actor,
+    CreateGroup: grouping.create_group,
     Acknowledge: attending.acknowledge,
 }
 
@@ -184,20 +261,26 @@ _FOR_CLUSTER: Final[dict[type, Callable[[Board, Any, float], object]]] = {
     Cancel: cancelling.cancel,
     InterruptRanks: cancelling.interrupt_ranks,
     RestartSeats: seating.restart_seats,
+    KillActor: acting.kill_actor,
+    RemoveGroup: grouping.remove_group,
     Scale: scaling.scale,
     Autoscale: scaling.autoscale,
+    ClientAttached: attending.client_attached,
     ClientGone: attending.client_gone,
     EngineAttached: seating.engine_attached,
     EngineUnreachable: seating.engine_unreachable,
     EngineExited: seating.engine_exited,
     StartFailed: seating.start_failed,
     NodeLost: seating.node_lost,
+    MemoryLow: memory.memory_low,
     RecoverFrom: recovering.recover_from,
 }
 
 _TIMELESS: Final[dict[type, Callable[[Board, Any], object]]] = {
     Remember: submitting.remember,
-    ClientAttached: attending.client_attached,
+    Blocked: lending.blocked,
+    Unblocked: lending.unblocked,
+    StoreLost: remaking.store_lost,
     NodeUp: seating.node_up,
 }
 
@@ -208,6 +291,10 @@ def _hear(board: Board, client: Client, message: ClientMessage, now: float) -> N
         _FROM_CLIENT[kind](board, client, message)
     elif isinstance(message, StatusRequest):
         board.tell_client(client, reporting.status(board, message.request, now))
+    elif isinstance(message, StateRequest):
+        board.tell_client(client, rows.state(board, message, now))
+    elif isinstance(message, Sync):
+        board.tell_client(client, Synced(request=message.request))
     elif isinstance(message, Goodbye):
         attending.goodbye(board, client, message, now)
     elif isinstance(message, Detach):
@@ -230,17 +317,24 @@ def _fire(board: Board, kind: str, id_: int, now: float) -> None:
     """A timer is due. Those that are not named here only wake the scheduler up."""
     if kind == "lease":
         attending.lease_over(board, board.clients[id_], now)
+    elif kind == holding.DOUBT:
+        holding.doubt_over(board, board.clients[id_])
     elif kind == "empty":
         attending.shut_down_if_empty(board, "no client came in time")
+    elif kind == "extras":
+        auxiliary.let_idle_go(board, now)
     elif kind == "start":
         seating.start_again(board, id_)
-    elif kind == "attach":
-        seating.attach_overdue(board, board.engines[id_], now)
-    elif kind in ("grace", "exit"):
-        cancelling.grace_over(board, board.engines[id_], now)
+    elif kind in ("attach", "grace", "exit"):
+        _engine_is_late(board, kind, id_, now)
     elif kind == "forget":
         board.tell_to_forget()
     elif kind == "patience":
         recovering.patience_over(board, now)
     elif kind == "settle":
         recovering.settle(board)
+
+
+def _engine_is_late(board: Board, kind: str, id_: EngineId, now: float) -> None:
+    over = seating.attach_overdue if kind == "attach" else cancelling.grace_over
+    over(board, board.engines[id_], now)

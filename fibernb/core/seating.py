@@ -7,12 +7,14 @@ in a task is replaced at once: each death costs that task an attempt, so this ca
 
 from __future__ import annotations
 
+from fibernb.core import auxiliary, grouping, reviving
 from fibernb.core.attending import end_client
 from fibernb.core.board import Board
 from fibernb.core.cancelling import kill
 from fibernb.core.commands import KillEngine, StartEngine
 from fibernb.core.endings import end_task
 from fibernb.core.events import EngineAttached, EngineExited, EngineUnreachable, NodeLost, NodeUp, StartFailed
+from fibernb.core.leasing import give_back
 from fibernb.core.losing import lose_line
 from fibernb.core.messages import RestartSeats
 from fibernb.core.nodes import Node
@@ -30,7 +32,9 @@ def node_up(board: Board, event: NodeUp) -> None:
     if node is None:
         board.nodes[event.node] = Node(event.node, event.slots, event.capacity)
     else:
-        node.slots, node.capacity = event.slots, event.capacity
+        node.slots = event.slots
+        node.stock.resize(event.capacity)
+    board.roomier = True
 
 
 def node_lost(board: Board, event: NodeLost, now: float) -> None:
@@ -38,7 +42,10 @@ def node_lost(board: Board, event: NodeLost, now: float) -> None:
     for engine in [engine for engine in board.engines.values() if engine.node == event.node]:
         engine.asked, engine.doomed = True, f"its node was lost: {event.reason}"
         _end_engine(board, engine, EngineExited(engine=engine.id, exit_code=None), now)
-    board.nodes.pop(event.node, None)
+    node = board.nodes.pop(event.node, None)
+    if node is not None:
+        grouping.node_lost(board, node)
+        auxiliary.node_lost(board, node.name)
 
 
 # ---- starting -------------------------------------------------------------------------------------------
@@ -46,14 +53,15 @@ def node_lost(board: Board, event: NodeLost, now: float) -> None:
 
 def start_wanted(board: Board, now: float) -> None:
     """Ask for engines for the seats that need one, as far as nodes have room."""
-    if board.hold_starts:
-        return
-    for rank in sorted(board.wanted):
-        node = _roomiest(board)
-        if node is None:
-            return
-        del board.wanted[rank]
-        _start(board, board.seats[rank], node, now)
+    for rank in sorted(board.wanted, key=lambda rank: (rank < 0, abs(rank))):
+        seat = board.seats[rank]
+        if rank < 0:
+            node = board.nodes.get(seat.node)
+        else:
+            node = None if board.hold_starts else _roomiest(board)
+        if node is not None:
+            del board.wanted[rank]
+            _start(board, seat, node, now)
 
 
 def _roomiest(board: Board) -> Node | None:
@@ -66,10 +74,11 @@ def _start(board: Board, seat: Seat, node: Node, now: float) -> None:
     board.next_engine += 1
     board.engines[engine.id] = engine
     seat.engine = engine
-    node.seats += 1
+    engine.actor = seat.actor
+    node.count_engine(seat.rank, 1)
     board.move_seat(seat, SeatState.STARTING, now)
     board.timers.set(("attach", engine.id), now + board.settings.start_timeout_s)
-    board.commands.append(StartEngine(engine=engine.id, rank=seat.rank, node=node.name))
+    board.commands.append(StartEngine(engine=engine.id, rank=seat.rank, node=node.name, environment=seat.environment))
 
 
 def attach_overdue(board: Board, engine: Engine, now: float) -> None:
@@ -87,6 +96,8 @@ def engine_attached(board: Board, event: EngineAttached, now: float) -> None:
     engine.attached, engine.attached_at, engine.pid = True, now, event.pid
     board.timers.cancel(("attach", engine.id))
     seat = board.seats[engine.rank]
+    if engine.id in board.recovering and event.actor is not None:
+        reviving.adopt(board, engine, seat, event.actor, event.holds)
     board.move_seat(seat, SeatState.IDLE, now)
     if engine.id in board.recovering:
         take_inventory(board, engine, event, now)
@@ -139,21 +150,37 @@ def _end_engine(board: Board, engine: Engine, event: EngineExited, now: float) -
         board.move_seat(seat, SeatState.LOST, now)
     early = _ended_early(board, engine, now)
     _strike(board, engine)
-    lose_line(board, engine, event)
+    if engine.actor:
+        reviving.lose_actor(board, engine, event)
+    else:
+        lose_line(board, engine, event)
     for client in [client for client in board.clients.values() if client.engine == engine.id]:
         end_client(board, client, now)
     seat.engine = None
-    if engine.attached:
+    if engine.attached and seat.rank >= 0:
         board.lost_ranks[seat.rank] = None
     if not engine.asked:
         seat.deaths += 1
         seat.failures = seat.failures + 1 if early else 0
         seat.trouble = _trouble(engine, event) if early else ""
-    if seat.rank < board.scaling.seats:
+    if _keeps_seat(board, seat):
         board.move_seat(seat, SeatState.WANTED, now)
         _refill(board, seat, now)
-    else:
+
+
+def _keeps_seat(board: Board, seat: Seat) -> bool:
+    """Whether a seat that has lost its engine gets another one; else it is removed."""
+    if seat.actor:
+        return reviving.keeps_seat(board, seat)
+    if seat.rank < 0:
+        kept = auxiliary.is_wanted(board, seat)
+        if not kept:
+            auxiliary.remove_seat(board, seat)
+        return kept
+    if seat.rank >= board.scaling.seats:
         remove_seat(board, seat)
+        return False
+    return True
 
 
 def _ended_early(board: Board, engine: Engine, now: float) -> bool:
@@ -170,9 +197,10 @@ def _strike(board: Board, engine: Engine) -> None:
     for kind in ("attach", "exit", "grace"):
         board.timers.cancel((kind, engine.id))
     board.draining.pop(engine.rank, None)
+    give_back(board, engine)
     node = board.nodes.get(engine.node)
     if node is not None:
-        node.seats -= 1
+        node.count_engine(engine.rank, -1)
 
 
 def _trouble(engine: Engine, event: EngineExited) -> str:
@@ -193,8 +221,12 @@ def _refill(board: Board, seat: Seat, now: float) -> None:
 
 
 def start_again(board: Board, rank: Rank) -> None:
-    """The delay of a seat is over."""
-    board.wanted[rank] = None
+    """The delay of a seat is over. One beside the declared ones may not be needed any more."""
+    seat = board.seats[rank]
+    if rank >= 0 or seat.actor or auxiliary.is_wanted(board, seat):
+        board.wanted[rank] = None
+    else:
+        auxiliary.remove_seat(board, seat)
 
 
 def remove_seat(board: Board, seat: Seat) -> None:
@@ -205,7 +237,8 @@ def remove_seat(board: Board, seat: Seat) -> None:
     board.seats_changed = True
     error = board.errors.no_such_rank(seat.rank, board.scaling.seats)
     for task in list(seat.pinned):
-        end_task(board, task, Result(task.id, error, Outcome.ERROR))
+        if task.id in board.tasks:  # each may take others along
+            end_task(board, task, Result(task.id, error, Outcome.ERROR))
 
 
 def retire(board: Board, seat: Seat, now: float) -> None:

@@ -1,6 +1,7 @@
 """Seats and the engines on them.
 
-A seat is a rank: it stays. An engine is a process: it comes and goes. An engine has a *line* of calls that it was
+A seat is a rank: it stays. Seats of ranks below 0 are *beside* the declared ones: they come and go with the work that
+needs them. An engine is a process: it comes and goes. An engine has a *line* of calls that it was
 sent and has not answered, in the order of their positions; it runs the first. A task in the line that has already
 ended for its client is a gravestone: the engine will answer it some time, and nobody waits for that.
 """
@@ -11,10 +12,11 @@ import heapq
 from collections import deque
 from typing import Final
 
+from fibernb.core.leases import Lease
 from fibernb.core.receipts import Receipts
 from fibernb.core.states import SEAT_MOVES, IllegalTransition, SeatState, TaskState
 from fibernb.core.tasks import Task
-from fibernb.model import Digest, EngineId, Rank, TaskId
+from fibernb.model import Digest, EngineId, ObjectId, Rank, TaskId
 
 HISTORY: Final = 8
 
@@ -23,16 +25,20 @@ class Engine:
     """One process, from when it is asked for until its end is certain."""
 
     __slots__ = (
+        "actor",
         "alone",
         "answered_at",
         "asked",
         "attached",
         "attached_at",
+        "blocked",
         "doomed",
         "functions",
         "id",
         "inherited",
         "killed",
+        "lease",
+        "lends_seat",
         "line",
         "line_s",
         "next_position",
@@ -45,9 +51,12 @@ class Engine:
         "receipts",
         "redelivers",
         "replaying",
+        "short",
         "since",
         "started",
+        "used",
         "watched",
+        "worn",
     )
 
     def __init__(self, id_: EngineId, rank: Rank, node: str) -> None:
@@ -76,6 +85,13 @@ class Engine:
         self.asked = False  # to end, by no fault of its own
         self.killed = False
         self.watched: TaskId | None = None  # the interrupted task that has a grace
+        self.lease: Lease | None = None  # what its line has of the node, beyond its seat
+        self.blocked: set[TaskId] = set()  # tasks of the line that wait for others
+        self.lends_seat = False  # and the seat itself is lent for them
+        self.actor: ObjectId = 0  # that lives in it, or will
+        self.used: dict[Digest, int] = {}  # calls of functions that wear an engine out
+        self.worn = False  # is to be replaced when its line is done
+        self.short = ""  # it was stopped since memory was short: the figures
 
     @property
     def usable(self) -> bool:
@@ -94,16 +110,35 @@ class Engine:
 
     def begun(self, task: Task) -> bool:
         """Whether a task of the line may have been started."""
-        return task is self.line[0] or task.position <= self.started
+        return bool(self.actor) or task is self.line[0] or task.position <= self.started
 
 
 class Seat:
-    """One rank. ``failures``: engines in a row that ended without having been of use."""
+    """One rank. ``failures``: engines in a row that ended without having been of use.
 
-    __slots__ = ("_changes", "deaths", "engine", "failures", "pinned", "rank", "since", "state", "trouble")
+    One beside the seats is tied to a ``node``, and serves one ``environment``, or an ``actor``.
+    """
 
-    def __init__(self, rank: Rank, now: float) -> None:
+    __slots__ = (
+        "_changes",
+        "actor",
+        "deaths",
+        "engine",
+        "environment",
+        "failures",
+        "node",
+        "pinned",
+        "rank",
+        "since",
+        "state",
+        "trouble",
+    )
+
+    def __init__(self, rank: Rank, now: float, node: str = "", environment: str = "", actor: ObjectId = 0) -> None:
         self.rank = rank
+        self.node = node
+        self.environment = environment
+        self.actor = actor
         self.state = SeatState.WANTED
         self.since = now
         self.engine: Engine | None = None

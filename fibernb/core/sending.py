@@ -1,9 +1,9 @@
 """How work goes out to engines: what runs next where, how much at once, and what is taken back.
 
-On every drain, in this order: pinned tasks of seats whose line is empty; tasks that need more than a seat; batches
-for idle engines, lowest rank first; then further batches for engines that are busy with short calls and have room for
-one. What is left over is only taken back: when an engine is idle and nothing is queued, the longest line gives up the
-half that has not begun.
+On every drain, in this order: pinned tasks of seats whose line is empty; calls of actors; tasks that need more than a
+seat (see `special`); batches for idle engines, lowest rank first, and for engines beside the seats as far as seats are
+lent; then further batches for engines that are busy with short calls and have room for one. What is left over is only
+taken back: when an engine is idle and nothing is queued, the longest line gives up the half that has not begun.
 """
 
 from __future__ import annotations
@@ -11,34 +11,20 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
+from fibernb.core import auxiliary, leasing
 from fibernb.core.board import Board
 from fibernb.core.messages import Recall, Run
+from fibernb.core.nodes import SEAT_MILLI
 from fibernb.core.seats import Engine
 from fibernb.core.states import SeatState, TaskState
 from fibernb.core.tasks import Group, Task, move_task
-from fibernb.model import Call, ObjectId
+from fibernb.model import ONE_CPU, Call, ObjectId
 
 _SENT: Final = TaskState.SENT
 _RUNNING: Final = TaskState.RUNNING
 _IDLE: Final = SeatState.IDLE
 _BUSY: Final = SeatState.BUSY
 TAKE_BACK: Final = ("take back", 0)
-STARVE: Final = ("starve", 0)
-
-
-def dispatch(board: Board, now: float) -> None:
-    """Send what can be sent. Nothing is decided while engines of a hub before this one have not told what they have."""
-    if board.recovering:
-        return
-    if board.awake:
-        _send_pinned(board, now)
-    if board.special.count:
-        _send_special(board, now)
-    if board.plain.count and not _held_for_special(board, now):
-        _fill_idle(board, now)
-        _fill_busy(board, now)
-    if board.deep and len(board.idle) and not board.plain.count:
-        _take_back(board, now)
 
 
 def send(board: Board, engine: Engine, tasks: list[Task], now: float) -> None:
@@ -55,10 +41,26 @@ def send(board: Board, engine: Engine, tasks: list[Task], now: float) -> None:
         begin_line(board, engine, tasks[0], now)
     engine.line.extend(tasks)
     engine.next_position = position
-    if len(engine.line) > 1:
+    if len(engine.line) > 1 and not engine.actor:
         board.deep[engine_id] = engine
+    if group.options.max_calls:
+        _wear(engine, group, len(tasks))
     calls = [task.call for task in tasks]
     board.tell_engine(engine, _message(board, engine, group, calls, first))
+
+
+def _wear(engine: Engine, group: Group, count: int) -> None:
+    """Count calls of a function that an engine may run only so often."""
+    digest = group.function.digest
+    engine.used[digest] = engine.used.get(digest, 0) + count
+    if engine.used[digest] >= group.options.max_calls:
+        engine.worn = engine.alone = True
+
+
+def _left(engine: Engine, group: Group, count: int) -> int:
+    """How many of ``count`` calls an engine may run before it has to be replaced."""
+    limit = group.options.max_calls
+    return count if not limit else min(count, limit - engine.used.get(group.function.digest, 0))
 
 
 def begin_line(board: Board, engine: Engine, task: Task, now: float) -> None:
@@ -87,13 +89,21 @@ def _message(board: Board, engine: Engine, group: Group, calls: list[Call], posi
         options=group.options,
         inputs=board.objects.inputs(calls) if group.with_inputs else [],
         forget=receipts.forget,
+        gpus=_gpus(board, engine),
+        actor=board.actors[group.actor].record() if group.actor and not group.client.id else None,
     )
+
+
+def _gpus(board: Board, engine: Engine) -> tuple[int, ...]:
+    """Numbers of the devices that the line may use."""
+    lease = board.actors[engine.actor].lease if engine.actor else engine.lease
+    return () if lease is None else lease.gpus
 
 
 # ---- pinned tasks ---------------------------------------------------------------------------------------
 
 
-def _send_pinned(board: Board, now: float) -> None:
+def send_pinned(board: Board, now: float) -> None:
     awake, board.awake = board.awake, {}
     for rank in awake:
         seat = board.seats.get(rank)
@@ -106,90 +116,70 @@ def _send_pinned(board: Board, now: float) -> None:
             send(board, seat.engine, [seat.pinned.popleft()], now)
 
 
-# ---- tasks that need more than a seat -------------------------------------------------------------------
-
-
-def _send_special(board: Board, now: float) -> None:
-    queue = board.special
-    while (group := queue.find(lambda group: _seat_for(board, group) is not None)) is not None:
-        engine = _seat_for(board, group)
-        assert engine is not None
-        board.nodes[engine.node].reserve(group.options.resources)
-        engine.alone = True
-        send(board, engine, queue.take(group, 1), now)
-        board.starving_since = None
-    _note_starving(board, now)
-
-
-def _seat_for(board: Board, group: Group) -> Engine | None:
-    """The lowest idle seat on a node that has what the group's tasks need."""
-    fitting = {name for name, node in board.nodes.items() if node.fits(group.options.resources)}
-    if not fitting:
-        return None
-    engines = (board.engine_of(rank) for rank in board.idle.in_order())
-    return next((engine for engine in engines if engine.node in fitting), None)
-
-
-def _note_starving(board: Board, now: float) -> None:
-    """Remember since when tasks wait that would fit if seats fell idle."""
-    seats = board.scaling.seats
-    starving = any(
-        node.could_fit(group.options.resources, seats)
-        for group in board.special.groups()
-        for node in board.nodes.values()
-    )
-    if not starving:
-        board.starving_since = None
-        board.timers.cancel(STARVE)
-    elif board.starving_since is None:
-        board.starving_since = now
-        board.timers.set(STARVE, now + board.settings.starve_s)
-
-
-def _held_for_special(board: Board, now: float) -> bool:
-    since = board.starving_since
-    return since is not None and board.special.count > 0 and now >= since + board.settings.starve_s
-
-
 # ---- ordinary tasks -------------------------------------------------------------------------------------
 
 
-def _fill_idle(board: Board, now: float) -> None:
+def fill_idle(board: Board, now: float) -> None:
     queue = board.plain
     while (group := queue.current()) is not None:
         engine = _next_idle(board)
         if engine is None:
             return
-        suspect = bool(group.suspects)
-        tasks = queue.take(group, _portion(board, group, len(board.idle)))
-        send(board, engine, tasks, now)
-        engine.alone = suspect or not _may_batch(board, group)
-        _note_load(board, engine, group, len(tasks))
+        _fill(board, engine, group, len(board.idle), now)
+
+
+def _fill(board: Board, engine: Engine, group: Group, engines: int, now: float) -> None:
+    """Send a batch of the current group to an engine that is one of several which have nothing to do."""
+    suspect = bool(group.suspects)
+    tasks = board.plain.take(group, portion(board, engine, group, board.plain.count, engines))
+    send(board, engine, tasks, now)
+    engine.alone = suspect or engine.worn or not _may_batch(board, group)
+    _note_load(board, engine, group, len(tasks))
 
 
 def _next_idle(board: Board) -> Engine | None:
-    """The lowest idle seat that no task of several cpus keeps empty."""
+    """The lowest idle seat that nothing else keeps empty."""
     rank = board.idle.lowest()
     if rank is None:
         return None
     engine = board.engine_of(rank)
-    if not board.nodes[engine.node].extra_milli:
+    if board.nodes[engine.node].free_milli() >= SEAT_MILLI:
         return engine
     engines = map(board.engine_of, board.idle.in_order())
-    return next((engine for engine in engines if board.nodes[engine.node].free_seats() > 0), None)
+    return next((engine for engine in engines if board.nodes[engine.node].free_milli() >= SEAT_MILLI), None)
+
+
+def fill_lent(board: Board, now: float) -> None:
+    """Let ordinary tasks run beside the seats, in the place of those that lend their cpus."""
+    for node in board.nodes.values():
+        while node.extra_milli < 0 and (free := node.free_milli() // SEAT_MILLI) > 0:
+            group = board.plain.current()
+            if group is None:
+                return
+            pool = auxiliary.pool_of(board, node.name, "")
+            rank = auxiliary.idle_rank(pool)
+            if rank is None:
+                pool.asked = 0
+                auxiliary.ask(board, pool, min(free, board.plain.count), now)
+                break
+            engine = board.engine_of(rank)
+            leasing.take(board, engine, node, ONE_CPU)
+            _fill(board, engine, group, free, now)
 
 
 def _may_batch(board: Board, group: Group) -> bool:
     return not group.alone and not group.suspects and group.function.may_queue_behind(board.settings)
 
 
-def _portion(board: Board, group: Group, engines: int) -> int:
-    """How many calls to send at once: a batch, but no more than leaves a share for each of ``engines``."""
+def portion(board: Board, engine: Engine, group: Group, queued: int, engines: int) -> int:
+    """How many calls to send at once: a batch, but no more of those that are queued than leaves a share for each of
+    ``engines``.
+    """
     if not _may_batch(board, group):
         return 1
     settings = board.settings
-    share = -(-board.plain.count // engines)
-    batch = group.function.batch_calls(settings)
+    share = -(-queued // max(1, engines))
+    batch = _left(engine, group, group.function.batch_calls(settings))
     count = max(1, min(batch, share, settings.max_batch_bytes // group.call_bytes))
     return _fitting(board, group, count) if count > 1 and group.with_inputs else count
 
@@ -216,7 +206,7 @@ def _note_load(board: Board, engine: Engine, group: Group, count: int) -> None:
         board.hungry[engine.id] = engine
 
 
-def _fill_busy(board: Board, now: float) -> None:
+def fill_busy(board: Board, now: float) -> None:
     """Let a next batch wait on engines that are busy with short calls."""
     for engine in list(board.hungry.values()):
         group = board.plain.find(lambda group: _may_batch(board, group))
@@ -236,11 +226,13 @@ def _room(board: Board, engine: Engine, group: Group, now: float) -> int:
     seat = board.seats[engine.rank]
     if engine.alone or engine.recall_until or seat.pinned or seat.state is not _BUSY:
         return 0
+    if engine.lease is not None and board.nodes[engine.node].free_milli() < 0:
+        return 0
     if now >= engine.since + settings.no_prefetch_s:
         return 0
     if len(engine.line) > group.function.batch_calls(settings) or engine.line_s > max(settings.batch_s, run_s):
         return 0
-    return _portion(board, group, len(board.hungry))
+    return portion(board, engine, group, board.plain.count, len(board.hungry))
 
 
 # ---- taking back ----------------------------------------------------------------------------------------
@@ -258,7 +250,7 @@ def recall(board: Board, engine: Engine, count: int) -> None:
         board.tell_engine(engine, Recall(position=position, until=engine.next_position))
 
 
-def _take_back(board: Board, now: float) -> None:
+def take_back(board: Board, now: float) -> None:
     """Seats are idle and nothing is queued: the longest lines give up what they have not begun."""
     patience = board.settings.take_back_s
     victims: list[tuple[float, int, int]] = []

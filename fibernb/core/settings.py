@@ -14,6 +14,10 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
     max_seats: int | None = None  # more cannot be declared
     limit: str = ""  # why there is such a limit
 
+    doubt_s: float = 10.0  # a client that came back has this long to tell again what it holds
+    max_lineage_bytes: int = 256_000_000  # of calls kept to make lost values again; the oldest go first
+    max_spans: int = 20_000  # of what ran when, for those who look
+
     interrupt_grace_s: float = 3.0  # from interrupt to kill
     exit_grace_s: float = 3.0  # from Exit to kill
     start_timeout_s: float = 60.0  # from StartEngine to kill
@@ -30,6 +34,11 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
     take_back_s: float = 0.005  # unstarted calls this long behind a running one are given to an idle engine
     max_deliver_bytes: int = 64_000_000  # results beyond this go into a further message
     starve_s: float = 1.0  # a task that needs more than one seat gets the seats that fall idle after waiting this long
+
+    extra_idle_s: float = 5.0  # engines beside the seats that have had nothing to do for this long are let go
+    max_starting: int = 16  # engines of one kind beside the seats that are started at a time
+    max_line_calls: int = 512  # calls that an actor's engine is sent ahead
+    line_s: float = 0.05  # or as much work as this, where that is less
 
     report_s: float = 0.05  # least time between two `SeatsChanged`
     forget_s: float = 0.5  # longest time until an engine hears that its results have arrived

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from fibernb.core.board import INTERNAL_CLIENT, Board
+from fibernb.core.board import Board
 from fibernb.core.clients import Client
-from fibernb.core.endings import end_task, enqueue, fail_dependents, missing, oversized, supply
-from fibernb.core.messages import DefineFunction, PutObjects, Release, Remember, Submit, SubmitPinned
-from fibernb.core.nodes import describe, largest
+from fibernb.core.endings import drop_orphan, end_task, enqueue, fail_dependents, oversized, supply
+from fibernb.core.feasible import impossible
+from fibernb.core.holding import entry_of, hold_entry, missing
+from fibernb.core.messages import DefineFunction, PutObjects, Remember, Submit, SubmitPinned
 from fibernb.core.states import TaskState
+from fibernb.core.streams import take_item
 from fibernb.core.tasks import ANY_RANK, Group, Task, move_task
-from fibernb.model import Call, ObjectId, Outcome, Rank, Resources, Result, TaskId, TaskOptions
+from fibernb.model import STREAMING, Call, Outcome, Rank, Result, TaskId, TaskOptions, stream_of
 
 _WAITING: Final = TaskState.WAITING
 
@@ -29,17 +31,8 @@ def define_function(board: Board, client: Client, message: DefineFunction) -> No
 
 def put_objects(board: Board, client: Client, message: PutObjects) -> None:
     for result in message.objects:
-        client.objects.add(result.id)
-        failed = supply(board, result)
-        board.objects.put(result)
-        fail_dependents(board, failed)
-
-
-def release(board: Board, client: Client, message: Release) -> None:
-    for object_id in message.objects:
-        if object_id in client.objects:
-            client.objects.remove(object_id)
-            board.objects.release(object_id)
+        hold_entry(client, result.id, board.objects.entry(result.id))
+        fail_dependents(board, supply(board, result))
 
 
 def remember(board: Board, message: Remember) -> None:
@@ -57,24 +50,26 @@ def submit(board: Board, client: Client, message: Submit) -> None:
     """Calls that may run anywhere."""
     group = board.group(client, message.function, message.options, message.parent)
     if group is None:
-        _refuse_all(board, client, message, _unknown_function(board, message.options))
+        _refuse_all(board, client, message, unknown_function(board, message.options))
         return
-    problem = None if group.plain else _infeasible(board, message.options.resources)
+    problem = None if group.plain else impossible(board, message.options)
     group.live += 1  # it must not be dropped while we are at it
     if problem is not None:
         _refuse_all(board, client, message, problem)
     else:
-        _accept(board, group, message.calls)
-    _let_go(board, group)
+        accept(board, group, message.calls)
+    release_group(board, group)
 
 
-def _let_go(board: Board, group: Group) -> None:
+def release_group(board: Board, group: Group) -> None:
+    """Let a group be dropped if it has no task, after all; it was counted as one more."""
     group.live -= 1
     if not group.live:
         board.drop_group(group)
 
 
-def _accept(board: Board, group: Group, calls: list[Call]) -> None:
+def accept(board: Board, group: Group, calls: list[Call]) -> None:
+    """Take in calls of a group; those that are known already belong to it from now on."""
     tasks, answers, orphans = board.tasks, board.answers, board.orphans
     fresh: list[Task] = []
     size = 0
@@ -87,13 +82,15 @@ def _accept(board: Board, group: Group, calls: list[Call]) -> None:
         task = tasks[id_] = Task(id_, call, group)
         fresh.append(task)
         size += len(call.args)
-        if call.deps:
+        if call.deps or call.refs:
             task.state = _WAITING
             with_inputs = True
     if not fresh:
         return
     _count(board, group, fresh)
     group.call_bytes = max(group.call_bytes, _call_bytes(board, fresh, size))
+    if group.actor:
+        board.actors[group.actor].calls.line_up(fresh)
     if with_inputs:
         _connect_all(board, group, fresh)
     else:
@@ -117,7 +114,7 @@ def _count(board: Board, group: Group, fresh: list[Task]) -> None:
 
 
 def _connect_all(board: Board, group: Group, fresh: list[Task]) -> None:
-    group.with_inputs = group.tied = True
+    _tie(group)
     for task in fresh:
         if task.state is TaskState.QUEUED:
             enqueue(board, task)
@@ -125,12 +122,25 @@ def _connect_all(board: Board, group: Group, fresh: list[Task]) -> None:
             connect(board, task)
 
 
+def _tie(group: Group) -> None:
+    """Calls of this group have inputs, or contain references."""
+    group.with_inputs = group.tied = True
+
+
 def connect(board: Board, task: Task) -> None:
-    """Tie a waiting task to its inputs; it is queued if they are there, and fails if one of them has failed."""
+    """Tie a waiting task to its inputs; it is queued if they are there, and fails if one of them has failed.
+
+    What is only contained in its arguments it need not wait for.
+    """
+    deps = dict.fromkeys(task.call.deps)
+    for object_id in dict.fromkeys(task.call.refs):
+        if object_id not in deps:
+            entry_of(board, object_id).uses += 1
     cause: Result | None = None
-    for object_id in dict.fromkeys(task.call.deps):
-        known = missing(board, object_id) if object_id == task.id else _value(board, object_id)
-        entry = board.objects.need(object_id, task, known)
+    for object_id in deps:
+        known = missing(board, object_id) if object_id == task.id else None
+        entry = entry_of(board, object_id, known)
+        board.objects.need(object_id, entry, task)
         if entry.result is not None and entry.result.outcome:
             cause = cause or entry.result
     if cause is None and task.state is _WAITING and not task.blockers:
@@ -142,14 +152,6 @@ def connect(board: Board, task: Task) -> None:
         enqueue(board, task)
 
 
-def _value(board: Board, object_id: ObjectId) -> Result | None:
-    """What is known of an object that has no entry: its value, that it is to come (None), or that it is nowhere."""
-    known = board.answers.get(object_id)
-    if known is not None or object_id in board.tasks or object_id in board.part_of or board.unsettled:
-        return known
-    return missing(board, object_id)
-
-
 def _hear_again(board: Board, group: Group, call: Call, rank: Rank = ANY_RANK) -> None:
     """A call that is known already. A restarted hub may know it from an engine only; then its client takes it over."""
     orphan = board.orphans.pop(call.id, None)
@@ -157,17 +159,30 @@ def _hear_again(board: Board, group: Group, call: Call, rank: Rank = ANY_RANK) -
         task = board.tasks[call.id] = Task(call.id, Call(call.id, b""), group, rank=rank)
         task.state = _WAITING
         _count(board, group, [task])
+        _adopt_items(board, task)
         end_task(board, task, orphan.result, orphan.receipt)
-        board.settle(orphan.receipt)
+        drop_orphan(board, orphan)
         return
     claimed = board.tasks.get(call.id)
-    if claimed is not None and claimed.group.client.id == INTERNAL_CLIENT:
+    if claimed is not None and claimed.group is board.claimed:
         claimed.group.live -= 1
         claimed.group, claimed.call, claimed.rank = group, call, rank
-        if call.deps:
-            group.with_inputs = group.tied = True
+        if call.deps or call.refs:
+            _tie(group)
         _count(board, group, [claimed])
         connect(board, claimed)
+        if claimed.id in board.tasks:
+            _adopt_items(board, claimed)
+
+
+def _adopt_items(board: Board, task: Task) -> None:
+    """Items of a stream that came before its client did, after a restart of the hub."""
+    if task.group.options.num_returns != STREAMING:
+        return
+    for object_id in sorted(id_ for id_ in board.orphans if stream_of(id_) == task.id):
+        orphan = board.orphans.pop(object_id)
+        take_item(board, None, task, orphan.result, orphan.receipt)
+        drop_orphan(board, orphan)
 
 
 def _refuse_all(board: Board, client: Client, message: Submit, value: bytes) -> None:
@@ -187,23 +202,16 @@ def answer_at_once(board: Board, client: Client, task_id: TaskId, value: bytes, 
     board.outgoing[client.id] = client
 
 
-def _unknown_function(board: Board, options: TaskOptions) -> bytes:
+def unknown_function(board: Board, options: TaskOptions) -> bytes:
+    """The error of calls whose function's code is not there."""
     name = options.name or "the function"
     return board.errors.refused(f"the code of {name} has not reached the cluster: call it again")
-
-
-def _infeasible(board: Board, asked: Resources) -> bytes | None:
-    """An error if no node could ever run such a task; None while that is not known."""
-    seats = max(board.scaling.seats, board.scaling.maximum or 0)
-    if not seats or not board.nodes or any(node.could_fit(asked, seats) for node in board.nodes.values()):
-        return None
-    return board.errors.unschedulable(describe(asked), largest(board.nodes.values(), seats))
 
 
 def submit_pinned(board: Board, client: Client, message: SubmitPinned) -> None:
     """One call on each of several ranks."""
     group = board.group(client, message.function, message.options, message.parent)
-    problem = None if group is not None else _unknown_function(board, message.options)
+    problem = None if group is not None else unknown_function(board, message.options)
     if len(message.args) not in (1, len(message.ranks)):
         problem = board.errors.refused(f"{len(message.args)} arguments were given for {len(message.ranks)} ranks")
     if group is not None:
@@ -216,7 +224,7 @@ def submit_pinned(board: Board, client: Client, message: SubmitPinned) -> None:
         else:
             _pin(board, group, call, rank)
     if group is not None:
-        _let_go(board, group)
+        release_group(board, group)
 
 
 def _pin(board: Board, group: Group, call: Call, rank: Rank) -> None:
@@ -224,7 +232,7 @@ def _pin(board: Board, group: Group, call: Call, rank: Rank) -> None:
         _hear_again(board, group, call, rank)
         return
     seat = board.seats.get(rank)
-    if seat is None or not rank < board.scaling.seats:
+    if seat is None or not 0 <= rank < board.scaling.seats:
         error = board.errors.no_such_rank(rank, board.scaling.seats)
         answer_at_once(board, group.client, call.id, error, group.options)
         return

@@ -8,7 +8,7 @@ until it has ended.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -16,10 +16,28 @@ from fibernb.core.clients import Client
 from fibernb.core.functions import Function
 from fibernb.core.nodes import is_plain
 from fibernb.core.states import TASK_MOVES, IllegalTransition, TaskState
-from fibernb.model import Call, ClientId, Digest, EngineId, Rank, TaskId, TaskOptions
+from fibernb.model import STREAMING, Call, ClientId, Digest, EngineId, ObjectId, Rank, TaskId, TaskOptions
 
 ANY_RANK: Final = -1
-GroupKey: TypeAlias = tuple[ClientId, Digest, TaskId | None, bytes]
+GroupKey: TypeAlias = tuple[ClientId, Digest, TaskId | None, bytes, ObjectId]
+
+
+class Queue(Protocol):
+    """Where the tasks of a group wait until they are sent."""
+
+    count: int
+
+    def push(self, task: Task) -> None: ...
+
+    def push_many(self, group: Group, tasks: list[Task]) -> None: ...
+
+    def push_front(self, task: Task) -> None: ...
+
+    def push_suspect(self, task: Task) -> None: ...
+
+    def withdrawn(self) -> None: ...
+
+    def sweep(self, group: Group) -> None: ...
 
 
 class Group:
@@ -27,12 +45,14 @@ class Group:
 
     ``ready`` are its queued tasks; ``suspects`` those of them that may have killed an engine and so run alone.
     ``live`` counts tasks that have not ended. ``members`` are these tasks by id, where a parent may have to cancel
-    them.
+    them. ``actor``: the one that they call; or, if they are of no client, that they make.
     """
 
     __slots__ = (
+        "actor",
         "alone",
         "call_bytes",
+        "calls",
         "client",
         "function",
         "key",
@@ -49,7 +69,13 @@ class Group:
     )
 
     def __init__(
-        self, key: GroupKey, client: Client, function: Function, options: TaskOptions, parent: TaskId | None
+        self,
+        key: GroupKey,
+        client: Client,
+        function: Function,
+        options: TaskOptions,
+        parent: TaskId | None,
+        actor: ObjectId = 0,
     ) -> None:
         self.key = key
         self.client = client
@@ -60,8 +86,10 @@ class Group:
         self.suspects: deque[Task] = deque()
         self.live = 0
         self.members: dict[TaskId, Task] | None = None if parent is None else {}
-        self.plain = is_plain(options.resources)
-        self.alone = not self.plain or options.max_retries == 0  # its calls are sent one by one
+        self.actor = actor
+        self.calls: Queue | None = None  # where calls of an actor wait
+        self.plain = not actor and needs_seat_only(options)
+        self.alone = options.max_retries == 0 or options.num_returns == STREAMING  # its calls are sent one by one
         self.tied = parent is not None or options.num_returns != 1 or not client.id  # at its end, more is to be done
         self.call_bytes = 1  # of the largest calls, see `submitting`
         self.with_inputs = False
@@ -70,6 +98,12 @@ class Group:
     @property
     def queued(self) -> bool:
         return bool(self.ready or self.suspects)
+
+
+def needs_seat_only(options: TaskOptions) -> bool:
+    """Whether any seat will do."""
+    elsewhere = options.environment or options.placement or options.node or options.spread
+    return not elsewhere and is_plain(options.resources)
 
 
 class Task(msgspec.Struct, gc=False, eq=False):

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,10 @@ class Children:
             become_engine(self._prepared, seat, logs.paths, node_fds)
         self._by_pid[pid] = self._by_engine[seat.engine] = _Child(seat, pid, logs)
 
+    @property
+    def are_there(self) -> bool:
+        return bool(self._by_pid)
+
     def living(self) -> list[LiveEngine]:
         """The engines that have not ended as far as is known."""
         return [
@@ -82,19 +86,26 @@ class Children:
         self._by_pid.clear()
         self._by_engine.clear()
 
-    def reap(self) -> list[ProcessExited]:
-        """The engines that have ended since the last time."""
+    def reap(self, stranger_ended: Callable[[int, int], object]) -> list[ProcessExited]:
+        """The engines that have ended since the last time.
+
+        Parameters
+        ----------
+        stranger_ended : told the pid and the exit code of children that are no engines.
+        """
         exits: list[ProcessExited] = []
-        while self._by_pid:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        while True:
+            ended = _next_ended()
             if ended is None:
                 break
             _kill_group(ended.si_pid)  # what it has started; its pid is its own until we have waited for it
             _, status, usage = os.wait4(ended.si_pid, 0)
             child = self._by_pid.pop(ended.si_pid, None)
-            if child is not None:
-                del self._by_engine[child.seat.engine]
-                exits.append(self._exited(child, os.waitstatus_to_exitcode(status), usage))
+            if child is None:
+                stranger_ended(ended.si_pid, os.waitstatus_to_exitcode(status))
+                continue
+            del self._by_engine[child.seat.engine]
+            exits.append(self._exited(child, os.waitstatus_to_exitcode(status), usage))
         return exits
 
     def _exited(self, child: _Child, exit_code: int, usage: resource.struct_rusage) -> ProcessExited:
@@ -107,6 +118,14 @@ class Children:
             last_output=last_output(child.logs),
             evidence=evidence(exit_code, usage, child.killed, new_kills),
         )
+
+
+def _next_ended() -> os.waitid_result | None:
+    """A child that has ended and has not been waited for."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
 
 
 def _reseed() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from fibernb.model import EngineId, Rank, Struct, TaskId
+from fibernb.model import EngineId, ObjectId, Rank, Resources, Struct, TaskId
+
+name_of_call: Final[ContextVar[str]] = ContextVar("name_of_call", default="")
+"""The function's name where calls run beside each other."""
 
 
 class CellContext(Struct, frozen=True, kw_only=True):
@@ -39,6 +43,9 @@ class EngineContext:
     ----------
     directory : the cluster's runtime directory.
     current_task : tells the task that runs now, 0 for none.
+
+    ``settle`` is set by who keeps references in this process: it returns when the hub knows of all that are held and of
+    everything that was submitted. ``actor`` is the one that lives here, 0 for none.
     """
 
     def __init__(
@@ -55,6 +62,20 @@ class EngineContext:
         self._directory = directory
         self.cells = cells
         self.cell: CellContext | None = None  # the one that runs, or ran last
+        self.settle: Callable[[], object] | None = None
+        self.actor: ObjectId = 0
+        self.actor_name = ""
+        self.actor_about = b""  # what a handle of it needs to know, pickled
+        self.namespace = ""  # of the actor
+        self.placement: ObjectId = 0  # the placement group that the calls run in
+        self.was_restarted = False  # the actor
+        self.gpus: tuple[int, ...] = ()  # that the calls which run may use
+        self.resources = Resources()  # that they were given
+        self.environment = ""  # JSON of the runtime environment
+        self.node = ""
+        self.paths: tuple[str, ...] = ()  # of the environment, which stay first on sys.path
+        self.has_own_directory = False  # of the environment, to work in
+        self.name_of_calls = ""  # that run one by one
         self._current_task = current_task
 
     @property
@@ -66,6 +87,11 @@ class EngineContext:
     def task(self) -> TaskId:
         """The task that runs now, 0 for none."""
         return self._current_task()
+
+    @property
+    def task_name(self) -> str:
+        """What people call the function of the task that runs now."""
+        return name_of_call.get() or self.name_of_calls
 
     @property
     def size(self) -> int | None:

@@ -10,14 +10,14 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from fibernb.core.messages import Exit, Forget, Interrupt, Recall, Started
+from fibernb.core.messages import Consume, EndActor, Exit, Forget, Interrupt, Recall, Started
 from fibernb.engine.interrupts import Interrupts
 from fibernb.engine.ledger import Ledger
 from fibernb.engine.post import Post, RefusedByHub
 from fibernb.errors import NotConnected
+from fibernb.model import TaskId
 from fibernb.transport import Link
 from fibernb.transport.waker import Waker
 from fibernb.wire import codec
@@ -28,37 +28,44 @@ TICK_S: Final = 0.1  # output and progress are sent at most so often
 QUIET_TICK_S: Final = 0.25  # while a task runs and says nothing
 AWAKE_S: Final = 1.0  # after the last thing that happened
 SIGNAL_AGAIN_S: Final = 0.02
+SOON_S: Final = 0.002  # items of a stream wait no longer than this for others
 
 REFUSED_EXIT_CODE: Final = 75
 
 
+class Worker(Protocol):
+    """What the control thread needs of the engine."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether calls have said something that was not sent."""
+
+    def tick(self) -> bool:
+        """Send what calls have said, and the results there are; tells whether there was anything."""
+
+    def interrupt(self, task: TaskId) -> None:
+        """Stop a call that has begun."""
+
+    def consume(self, task: TaskId, items: int) -> None:
+        """So many items of a streaming task have been taken."""
+
+
 class Control:
-    """What the control thread does.
+    """What the control thread does."""
 
-    Parameters
-    ----------
-    flush : sends what tasks have said and the results there are; tells whether there was anything.
-    has_news : whether tasks have said something that was not sent.
-    """
-
-    def __init__(
-        self,
-        post: Post,
-        ledger: Ledger,
-        interrupts: Interrupts,
-        flush: Callable[[], bool],
-        has_news: Callable[[], bool],
-    ) -> None:
+    def __init__(self, post: Post, ledger: Ledger, interrupts: Interrupts, worker: Worker) -> None:
         self._post = post
         self._ledger = ledger
         self._interrupts = interrupts
-        self._flush = flush
-        self._has_news = has_news
+        self._worker = worker
         self._tick_s = FIRST_TICK_S
         self._tick_at = self._active_at = time.monotonic()
         self._announced = self._seen = -1  # positions: of the last `Started`, of the call at the last tick
         self._drowsy = True  # the next tick is far away, or there is none
         self._busy = False
+        self._hurried = False
+        self._ending = False  # the actor is to end
+        self._done_since: float | None = None  # when nothing was left to do for it
         self._waker: Waker | None = None
 
     def start(self) -> None:
@@ -81,6 +88,12 @@ class Control:
     def hasten(self) -> None:
         """Something was said: let it be sent soon."""
         if self._drowsy:
+            self.rouse()
+
+    def hurry(self) -> None:
+        """There are items of a stream: let them be sent very soon."""
+        if not self._hurried:
+            self._hurried = True
             self.rouse()
 
     def rouse(self) -> None:
@@ -107,6 +120,8 @@ class Control:
         poller.register(link.fileno(), select.POLLIN)
         while self._post.is_open:
             self._obey_all(link)
+            if self._ending:
+                self._end_when_done()
             if self._interrupts.unheard:
                 self._interrupts.signal()
             ready = poller.poll(self._wait_ms())
@@ -114,14 +129,14 @@ class Control:
             if any(fd == waker.fileno() for fd, _ in ready):
                 waker.clear()
                 self._active_at = now
-                self._tick_s = FIRST_TICK_S
-                self._tick_at = now + FIRST_TICK_S
+                self._tick_s = SOON_S if self._hurried else FIRST_TICK_S
+                self._tick_at = now + self._tick_s
             elif now >= self._tick_at:
                 self._tick(now)
 
     def _wait_ms(self) -> float | None:
         """How long to wait for the control link; None is for ever."""
-        if self._interrupts.unheard:
+        if self._interrupts.unheard or self._ending:
             return SIGNAL_AGAIN_S * 1000
         now = time.monotonic()
         if now - self._active_at >= AWAKE_S and not self._busy:
@@ -131,10 +146,11 @@ class Control:
         return max(0.0, self._tick_at - now) * 1000
 
     def _has_nothing_to_do(self) -> bool:
-        return not (self._busy or self._has_news() or self._ledger.has_results)
+        return not (self._busy or self._worker.has_news or self._ledger.has_results)
 
     def _tick(self, now: float) -> None:
-        said_something = self._flush()
+        self._hurried = False
+        said_something = self._worker.tick()
         if said_something or self._busy or self._ledger.started != self._seen:
             self._active_at = now
         self._seen = self._ledger.started
@@ -146,7 +162,7 @@ class Control:
     def _announce(self) -> None:
         """Tell the hub what runs, if it has heard nothing for a while."""
         position = self._ledger.started - 1
-        if self._ledger.current and position != self._announced:
+        if self._ledger.is_running and position != self._announced:
             self._announced = position
             self._post.send(Started(position=position))
 
@@ -159,13 +175,27 @@ class Control:
             link.send(codec.encode(self._ledger.recall(message)))
         elif isinstance(message, Interrupt):
             if self._ledger.stop(message.task):
-                self._interrupts.interrupt(message.task)
+                self._worker.interrupt(message.task)
+        elif isinstance(message, Consume):
+            self._worker.consume(message.task, message.items)
         elif isinstance(message, Forget):
             self._post.forget(message.forget)
+        elif isinstance(message, EndActor):
+            self._ending = True
         elif isinstance(message, Exit):
             self._interrupts.leave()
         elif isinstance(message, Refused):
             self._give_up(message.reason)
+
+    def _end_when_done(self) -> None:
+        """Leave once there was nothing left to do for a moment: what was sent before may still be on its way in."""
+        now = time.monotonic()
+        if not self._ledger.is_done:
+            self._done_since = None
+        elif self._done_since is None:
+            self._done_since = now
+        elif now - self._done_since >= SIGNAL_AGAIN_S:
+            self._interrupts.leave()
 
     def _give_up(self, reason: str) -> None:
         os.write(2, f"the hub refuses this engine: {reason}\n".encode())

@@ -7,21 +7,29 @@ import os
 import time
 from typing import Final
 
-from fibernb.core.messages import Run
+from fibernb.core.messages import ActorRecord, Run
+from fibernb.engine.actors import ActorExit
+from fibernb.engine.batches import Batch, Store, stopped
+from fibernb.engine.context import EngineContext
 from fibernb.engine.control import REFUSED_EXIT_CODE, Control
+from fibernb.engine.coroutines import Coroutines, LoopReader
 from fibernb.engine.interrupts import Interrupts, Leave
 from fibernb.engine.ledger import Ledger, Verdict
 from fibernb.engine.post import Post
-from fibernb.engine.reporter import Reporter
-from fibernb.engine.runner import Batch, Runner, stopped
+from fibernb.engine.reporter import Reporter, owner
+from fibernb.engine.residence import Residence
+from fibernb.engine.runner import Runner
+from fibernb.engine.streaming import Streams
 from fibernb.engine.streams import LogFile, NativeOutput
+from fibernb.engine.surroundings import Surroundings
 from fibernb.errors import NotConnected
-from fibernb.model import Call, TaskId
+from fibernb.model import Call, Result, TaskId
 from fibernb.transport import Link
 from fibernb.wire import codec
 from fibernb.wire.handshake import Refused, Seat
 
 SEND_EVERY_S: Final = 0.005  # results wait no longer than this for those of the next calls
+ITEMS_EVERY_S: Final = 0.001  # as long do items of a stream wait for the next ones
 NATIVE_AFTER_S: Final = 0.0005  # after a call of that length, look whether it wrote to descriptor 1 or 2
 
 
@@ -33,35 +41,46 @@ class Engine:
 
     def __init__(self, *, address: str, key: str) -> None:
         self.ledger = Ledger()
-        self.reporter = Reporter(lambda: self.ledger.current, self._on_news)
+        self.reporter = Reporter(self.current_task, self._on_news)
         self.interrupts = Interrupts()
         self.native = NativeOutput()
         self.log = LogFile()
-        self._runner = Runner(self.interrupts)
+        self.surroundings = Surroundings()
+        self.streams = Streams(self._send_item)
+        self._runner = Runner(self.interrupts, self.streams)
         self._post = Post(address, key, self.ledger, self._on_break)
-        self._control = Control(self._post, self.ledger, self.interrupts, self._tick, lambda: self.reporter.has_news)
+        self._control = Control(self._post, self.ledger, self.interrupts, self)
+        self._residence = Residence(self._runner, self._post, self)
         self._has_worked = False
-        self._send_at = 0.0
+        self._send_at = self._send_items_at = 0.0
         self._last_task: TaskId = 0
-        self._disowned = False
+        self._disowned = self._refused = False
 
-    def run(self, seat: Seat) -> int:
+    def run(self, seat: Seat, store: Store | None = None) -> int:
         """Serve until the hub says to leave. Returns the exit code of the process."""
         self._post.seat = seat
+        self._runner.store = store
         self.reporter.rank = seat.rank
         self._control.start()
         try:
             while True:
-                messages, generation = self._receive()
-                if any(isinstance(message, Refused) for message in messages):
-                    return REFUSED_EXIT_CODE
-                runs = [message for message in messages if isinstance(message, Run)]
-                if runs and self.ledger.accept(runs, generation):
-                    self._work(runs)
+                data, generation = self._receive()
+                self._take(data, generation)
+                if isinstance(self._residence.crew, Coroutines):
+                    self._run_loop(self._residence.crew)
         except Leave:
+            self._residence.end()
             self._flush(self._last_task)
             self._post.close()
-            return 0
+            return REFUSED_EXIT_CODE if self._refused else 0
+
+    def current_task(self) -> TaskId:
+        """The task that the calling code belongs to, 0 for none."""
+        return self.ledger.current or owner.get()
+
+    def enter(self, context: EngineContext) -> None:
+        """What runs here can ask this context where it is."""
+        self.surroundings.context = context
 
     def disown(self) -> None:
         """In a process that a task has forked: leave all to the engine. The process ends when the task would."""
@@ -71,21 +90,46 @@ class Engine:
 
     # ---- receiving ---------------------------------------------------------------------------------------
 
-    def _receive(self) -> tuple[list[object], int]:
+    def _receive(self) -> tuple[list[bytes], int]:
         self.interrupts.waiting = True
         if self.interrupts.leaving:
             raise Leave
         link, generation = self._post.link()
-        messages = self._receive_from(link)
+        data = self._receive_from(link)
         self.interrupts.waiting = False
-        return messages, generation
+        return data, generation
 
-    def _receive_from(self, link: Link) -> list[object]:
+    def _receive_from(self, link: Link) -> list[bytes]:
         try:
-            return [codec.to_engine.decode(data) for data in link.receive()]
+            return link.receive()
         except NotConnected:
             self._post.broken(link)
             return []
+
+    def _take(self, data: list[bytes], generation: int) -> None:
+        runs: list[Run] = []
+        for part in data:
+            message = codec.to_engine.decode(part)
+            if isinstance(message, Run):
+                runs.append(message)
+            elif isinstance(message, Refused):
+                self._refused = True
+                self.interrupts.leave()
+        if runs and self.ledger.accept(runs, generation) and not self._residence.is_left:
+            self._work(runs)
+
+    def _run_loop(self, coroutines: Coroutines) -> None:
+        """The rest of the life of an engine with an asyncio actor."""
+        self.interrupts.on_leave = coroutines.stop
+        reader = LoopReader(coroutines.loop, self._post, self._take)
+        coroutines.loop.call_soon(reader.start)
+        if not self.interrupts.leaving:
+            coroutines.loop.run_forever()
+        reader.stop()
+        self.interrupts.on_leave = None
+        if reader.failure is not None:
+            raise reader.failure
+        raise Leave
 
     # ---- working -----------------------------------------------------------------------------------------
 
@@ -95,15 +139,32 @@ class Engine:
         if not self._has_worked:
             self._has_worked = True
             gc.enable()  # not before: what has never run anything shares more memory with the others
-        for run in runs:
-            if run.forget:
-                self._post.forget(run.forget)
-            batch = self._runner.prepare(run)
-            now = time.perf_counter()
-            for position, call in enumerate(run.calls, run.position):
-                now = self._work_on(batch, position, call, now)
+            self._runner.broken = self.surroundings.set_up(self._post.seat.environment)
+        try:
+            for run in runs:
+                if run.forget:
+                    self._post.forget(run.forget)
+                self._work_on_all(run)
+        except ActorExit as exit_:
+            self.leave(exit_.reason)
         self._flush(self._last_task)
         self._control.end_work()
+
+    def _work_on_all(self, run: Run) -> None:
+        if run.actor is not None:
+            self._make_actor(run, run.actor)
+            return
+        crew = self._residence.crew
+        self.surroundings.suit(run)
+        batch = self._runner.prepare(run)
+        if crew is None:
+            now = time.monotonic()
+            for position, call in enumerate(run.calls, run.position):
+                now = self._work_on(batch, position, call, now)
+            return
+        for position, call in enumerate(run.calls, run.position):
+            if self.ledger.hand_out(position, call.id):
+                crew.start(batch, call)
 
     def _work_on(self, batch: Batch, position: int, call: Call, began_at: float) -> float:
         """One call, if it is still wanted. Returns the time when it ended."""
@@ -111,28 +172,100 @@ class Engine:
         if verdict is Verdict.SKIP:
             return began_at
         if verdict is Verdict.STOP:
-            self.ledger.end(stopped(call.id), 0.0)
+            self.ledger.end(stopped(call.id), began_at, 0.0)
             return began_at
         result = self._runner.run(batch, call)
         if self._disowned:
             os._exit(0)
-        now = time.perf_counter()
+        now = time.monotonic()
         self._last_task = call.id
         if now - began_at > NATIVE_AFTER_S:
             self._read_native(call.id)
             self.reporter.close_bars(call.id)
-        self.ledger.end(result, now - began_at)
+        if call.refs or batch.borrows or result.refs or result.more:
+            self._settle(batch, call, result)
+        if self._residence.saves:
+            self._residence.save()
+        self.ledger.end(result, began_at, now - began_at)
         if now > self._send_at:
             self._flush(call.id)
             self._send_at = now + SEND_EVERY_S
         return now
 
-    # ---- sending -----------------------------------------------------------------------------------------
+    def _make_actor(self, run: Run, record: ActorRecord) -> None:
+        (call,) = run.calls
+        began_at = time.monotonic()
+        if self.ledger.begin(run.position, call.id) is not Verdict.RUN:
+            self.ledger.end(stopped(call.id), began_at, 0.0)
+            return
+        self.surroundings.house(record, run.gpus)
+        batch, result = self._residence.make(run, record, call)
+        self._settle(batch, call, result)
+        self.ledger.end(result, began_at, time.monotonic() - began_at)
 
-    def _tick(self) -> bool:
-        """Called by the control thread now and then while something runs."""
+    def _settle(self, batch: Batch, call: Call, result: Result) -> None:
+        """The hub has to know of references that leave with a result, or stay behind, before it hears the result."""
+        if call.refs or batch.borrows or result.refs or any(part.refs for part in result.more):
+            self.surroundings.settle()
+
+    # ---- calls beside this loop: see `fibernb.engine.siding` -------------------------------------------------
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def end(self, batch: Batch, call: Call, result: Result, began_s: float) -> None:
+        if self._disowned:
+            os._exit(0)
+        self._settle(batch, call, result)
+        self._last_task = call.id
+        self.reporter.close_bars(call.id)
+        self.ledger.end_beside(result, began_s, time.monotonic() - began_s)
+
+    def flush(self) -> None:
+        self._flush(self._last_task)
+
+    def flush_soon(self) -> None:
+        self._control.hurry()
+
+    def leave(self, reason: str) -> None:
+        self._residence.is_left = self.ledger.is_over = True
+        self._flush(self._last_task)
+        self._post.exits(reason)
+
+    # ---- for the control thread ------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        return self.reporter.has_news
+
+    def tick(self) -> bool:
         self.log.flush()
         return self._flush(self.ledger.current)
+
+    def interrupt(self, task: TaskId) -> None:
+        crew = self._residence.crew
+        if crew is None or task == self.ledger.current:
+            self.interrupts.interrupt(task)
+        else:
+            crew.interrupt(task)
+
+    def consume(self, task: TaskId, items: int) -> None:
+        self.streams.consume(task, items)
+
+    # ---- sending -----------------------------------------------------------------------------------------
+
+    def _send_item(self, item: Result) -> None:
+        """Items leave at once when they are rare, together when they are not."""
+        with self.interrupts.shield():
+            if item.refs:
+                self.surroundings.settle()
+            self.ledger.add(item)
+            now = time.monotonic()
+            if now < self._send_items_at:
+                self._control.hurry()
+                return
+            self._send_items_at = now + ITEMS_EVERY_S
+            self._flush(self.current_task())
 
     def _flush(self, task: TaskId) -> bool:
         """Send what was said, then results; what went to the descriptors counts as said by that task."""

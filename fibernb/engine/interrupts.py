@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -37,6 +37,7 @@ class Interrupts:
         self.struck: TaskId = 0  # that was interrupted last
         self.strikes = 0  # how often any was
         self.leaving = False
+        self.on_leave: Callable[[], object] | None = None  # ends an event loop that the main thread is in
         self._main_thread = threading.main_thread().ident
 
     def install(self) -> None:
@@ -52,6 +53,8 @@ class Interrupts:
         """From another thread: end the engine now if nothing runs, else when the current task has ended."""
         self.leaving = True
         self.signal()
+        if self.on_leave is not None:
+            self.on_leave()
 
     @property
     def unheard(self) -> bool:
@@ -88,4 +91,5 @@ class Interrupts:
             if self.armed == self.target:
                 self.strike()
         elif self.leaving and self.waiting:
+            self.waiting = False  # once is enough
             raise Leave

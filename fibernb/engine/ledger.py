@@ -1,6 +1,6 @@
 """What an engine has received, what of it will not be run, and which results are not known to have arrived. Pure.
 
-The engine's two threads share it; every method is safe to call from the thread that it belongs to.
+The engine's threads share it; every method is safe to call from the thread that it belongs to.
 
 A call has a position, counted over all calls that this engine was ever sent. The hub may take back positions that the
 engine has not even read yet, so taking back is a matter of ranges: the control thread compares with the count of
@@ -14,6 +14,9 @@ because of the order in which they write and read:
   and goes by what was decided.
 - `begin` writes ``current`` before ``started``, and `end` adds the result before it resets ``current``; `restand` reads
   ``started``, ``current``, then the results. So there is no moment at which a call would be in none of them.
+
+Calls of an actor that runs several at a time are handed out (`hand_out`), begin in any order (`begin_beside`) and end
+in any order (`end_beside`). The same orders of writing and reading hold for them, with ``_beside`` for ``current``.
 """
 
 from __future__ import annotations
@@ -47,19 +50,23 @@ class Standing(NamedTuple):
 
 
 class Ledger:
-    """The books of one engine. ``current`` is the task that runs, 0 for none."""
+    """The books of one engine. ``current`` is the task that runs, 0 for none. ``is_over``: no call will be run or ended
+    any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.generation = 0  # of the link to the hub
         self.started = 0  # position of the first call that has not been begun
         self.current: TaskId = 0
+        self.is_over = False
         self._received = 0
         self._calls: deque[tuple[int, list[Call]]] = deque()  # position of the first, calls
         self._recalled: list[range] = []
         self._stopped: dict[TaskId, None] = {}
         self._fresh: deque[Result] = deque()  # in no `Done` yet
         self._fresh_s = 0.0
+        self._fresh_began_s = 0.0  # when the first of them began; 0: there is none
+        self._beside: dict[TaskId, bool] = {}  # handed out and not ended; whether it has begun
         self._kept: deque[Done] = deque()
         self._sequence = 0
 
@@ -100,11 +107,50 @@ class Ledger:
     def _is_recalled(self, position: int) -> bool:
         return any(position in positions for positions in self._recalled)
 
-    def end(self, result: Result, run_s: float) -> None:
+    def end(self, result: Result, began_s: float, run_s: float) -> None:
         """The current call, or one that was not begun, has this result after so many seconds."""
+        if not self._fresh_began_s:
+            self._fresh_began_s = began_s
         self._fresh_s += run_s  # may lose a little when results are packed just now: it is a measurement
         self._fresh.append(result)
         self.current = 0
+
+    def add(self, item: Result) -> None:
+        """A result of a call that goes on."""
+        self._fresh.append(item)
+
+    def hand_out(self, position: int, task: TaskId) -> bool:
+        """Give a call to those that run beside each other. False when it was taken back."""
+        self._beside[task] = False
+        self.started = position + 1
+        if not self._recalled:
+            return True
+        with self._lock:
+            if not self._is_recalled(position):
+                return True
+            del self._beside[task]
+            return False
+
+    # ---- whichever thread runs a call that was handed out ---------------------------------------------------
+
+    def begin_beside(self, task: TaskId) -> Verdict:
+        """Begin a call that was handed out, unless it was interrupted."""
+        self._beside[task] = True
+        if not self._stopped:
+            return Verdict.RUN
+        with self._lock:
+            if task not in self._stopped:
+                return Verdict.RUN
+            del self._stopped[task]
+            return Verdict.STOP
+
+    def end_beside(self, result: Result, began_s: float, run_s: float) -> None:
+        """As `end`, for a call that was handed out."""
+        if not self._fresh_began_s:
+            self._fresh_began_s = began_s
+        self._fresh_s += run_s
+        self._fresh.append(result)
+        self._beside.pop(result.id, None)
 
     # ---- either thread -----------------------------------------------------------------------------------
 
@@ -118,8 +164,8 @@ class Ledger:
             return None
         self._sequence += 1
         results = [self._fresh.popleft() for _ in range(len(self._fresh))]
-        done = Done(sequence=self._sequence, results=results, run_s=self._fresh_s)
-        self._fresh_s = 0.0
+        done = Done(sequence=self._sequence, results=results, run_s=self._fresh_s, began_s=self._fresh_began_s)
+        self._fresh_s = self._fresh_began_s = 0.0
         self._kept.append(done)
         return done
 
@@ -127,6 +173,16 @@ class Ledger:
     def has_results(self) -> bool:
         """Whether there are results in no message yet."""
         return bool(self._fresh)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call has begun, or was handed out, and has not ended."""
+        return self.current != 0 or bool(self._beside)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to run or to send of what was received."""
+        return not self._fresh and (self.is_over or (self.started >= self._received and not self.is_running))
 
     def forget(self, sequence: int) -> list[Done]:
         """Drop messages up to this sequence number: their results have arrived. Returns them."""
@@ -150,7 +206,7 @@ class Ledger:
         """Whether the task runs now and has to be interrupted. If it does not, it will not be begun."""
         with self._lock:
             self._stopped[task] = None
-            if task == self.current:
+            if task == self.current or self._beside.get(task, False):
                 del self._stopped[task]
                 return True
             if len(self._stopped) > MAX_STOPPED:
@@ -165,13 +221,15 @@ class Ledger:
         with self._lock:
             self.generation += 1
             self._recalled = [range(r.start, min(r.stop, self._received)) for r in self._recalled]
-            started, current = self.started, self.current
+            started, current, beside = self.started, self.current, self._beside.copy()
             packed = self._pack()
             finished = {result.id for result in packed.results} if packed else set()
-            begun = [call for call in self._calls_from(started - 1) if call.id == current]
-            due = [call for call in self._calls_from(started) if call.id != current]
-            holds = [call.id for call in begun + due if call.id not in finished]
-            running = bool(begun) and current not in finished
+            begun = [call.id for call in self._calls_from(started - 1) if call.id == current]
+            begun += [task for task, has_begun in beside.items() if has_begun]
+            due = [task for task, has_begun in beside.items() if not has_begun]
+            due += [call.id for call in self._calls_from(started) if call.id != current and call.id not in beside]
+            holds = [task for task in begun + due if task not in finished]
+            running = not finished.issuperset(begun)
             return Standing(self._received, holds, running, list(self._kept)), self.generation
 
     def _calls_from(self, position: int) -> list[Call]:

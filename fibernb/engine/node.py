@@ -24,13 +24,25 @@ from fibernb import config as configuration
 from fibernb.config import Config
 from fibernb.engine import system
 from fibernb.engine.children import Children, ForkRefused
+from fibernb.engine.memory_watch import MemoryWatch
 from fibernb.engine.process import EngineSettings, prepare
 from fibernb.engine.shell import make_shell
+from fibernb.engine.store_child import StoreChild
 from fibernb.engine.tqdm_bars import report_tqdm
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.transport import Link, dial
 from fibernb.wire import codec, credentials
-from fibernb.wire.handshake import EndNode, EndProcesses, Fork, ForkFailed, NodeHello, ProcessExited, Refused
+from fibernb.wire.handshake import (
+    EndNode,
+    EndProcesses,
+    Fork,
+    ForkFailed,
+    MemoryShort,
+    NodeHello,
+    ProcessExited,
+    Refused,
+    StoreEnded,
+)
 
 CONNECTION_NAME: Final = "connection.json"
 NEEDED: Final = ("fibernb.engine.operations", "fibernb.transport.unix")  # by every engine, as soon as it lives
@@ -73,8 +85,12 @@ def main(directory: Path, config: Config | None = None) -> int:
     preload((*NEEDED, *config.preload))
     shell = make_shell(directory)
     report_tqdm()
-    settings = EngineSettings(directory=str(directory), address=hub.address, key=hub.key)
-    return Node(Children(directory, prepare(settings, shell)), hub, directory, config.lease_s).run()
+    settings = EngineSettings(
+        directory=str(directory), address=hub.address, key=hub.key, inline_bytes=config.inline_bytes
+    )
+    children = Children(directory, prepare(settings, shell))
+    store = StoreChild(directory, hub.key, config)
+    return Node(children, store, MemoryWatch(config.memory_fraction), hub, directory, config.lease_s).run()
 
 
 def preload(modules: tuple[str, ...]) -> None:
@@ -92,13 +108,17 @@ def preload(modules: tuple[str, ...]) -> None:
 class Node:
     """The loop of the node process."""
 
-    def __init__(self, children: Children, hub: Hub, directory: Path, lease_s: float) -> None:
+    def __init__(
+        self, children: Children, store: StoreChild, memory: MemoryWatch, hub: Hub, directory: Path, lease_s: float
+    ) -> None:
         self._children = children
+        self._store = store
+        self._memory = memory
         self._hub = hub
         self._directory = directory
         self._lease_s = lease_s
         self._link: Link | None = None
-        self._unsent: list[ProcessExited] = []
+        self._unsent: list[ProcessExited | StoreEnded | MemoryShort] = []
         self._ends = False
         self._pid = os.getpid()
         self._wakeup, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -123,7 +143,7 @@ class Node:
             except NotConnected as error:
                 logger.warning("the hub is gone: %s", error)
             link.close()
-        self._children.end_all()
+        self._end_children()
         return 0
 
     def _end(self, *_: object) -> None:
@@ -165,11 +185,12 @@ class Node:
             for data in link.receive(0):
                 self._obey(codec.to_node.decode(data), link)
             self._reap()
+            self._look_at_memory()
             while self._unsent:
                 link.send(codec.encode(self._unsent[0]))
                 del self._unsent[0]
             if not self._ends:
-                self._wait(link, None)
+                self._wait(link, self._time_to_look_s())
 
     def _obey(self, message: object, link: Link) -> None:
         if isinstance(message, Fork):
@@ -185,25 +206,55 @@ class Node:
     def _fork(self, message: Fork, link: Link) -> None:
         for index, seat in enumerate(message.seats):
             try:
-                self._children.fork(seat, [*self._fds, link.fileno()])
+                self._children.fork(seat, [*self._fds, link.fileno(), self._store.socket_fd])
             except ForkRefused as refusal:
                 failed = [left.engine for left in message.seats[index:]]
                 link.send(codec.encode(ForkFailed(engines=failed, reason=str(refusal))))
                 return
 
-    # ---- engines -----------------------------------------------------------------------------------------
+    # ---- children ----------------------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        self._unsent += self._children.reap()
+        self._unsent += self._children.reap(self._stranger_ended)
+
+    def _stranger_ended(self, pid: int, exit_code: int) -> None:
+        ended = self._store.ended(pid, exit_code)
+        if ended is not None:
+            self._unsent.append(ended)
 
     def _wait(self, link: Link | None, timeout_s: float | None) -> None:
-        """Until the hub says something, or a child has ended."""
+        """Until the hub says something, a child has ended, or somebody calls a store that is not there yet."""
         fds = [self._wakeup] if link is None else [self._wakeup, link.fileno()]
+        watch_after_s = self._store.watch_after_s(time.monotonic())
+        if watch_after_s == 0.0:
+            fds.append(self._store.socket_fd)
+        elif watch_after_s is not None:
+            timeout_s = watch_after_s if timeout_s is None else min(watch_after_s, timeout_s)
         ready, _, _ = select.select(fds, [], [], timeout_s)
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
+        if self._store.socket_fd in ready:
+            self._store.start([*self._fds, *fds[1:2]] if link is not None else self._fds)
+
+    def _end_children(self) -> None:
+        self._children.end_all()
+        self._store.end()
 
     def _remove_directory(self) -> None:
-        self._children.end_all()
+        self._end_children()
         logger.warning("no hub came back within the lease: the cluster ends")
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    # ---- memory ------------------------------------------------------------------------------------------
+
+    def _time_to_look_s(self) -> float | None:
+        """Until memory is to be looked at; None when there is nothing that could be ended."""
+        if not self._memory.is_on or not self._children.are_there:
+            return None
+        return self._memory.left_s(time.monotonic())
+
+    def _look_at_memory(self) -> None:
+        if self._children.are_there:
+            short = self._memory.look(self._children.living(), time.monotonic())
+            if short is not None:
+                self._unsent.append(short)

@@ -58,11 +58,15 @@ def get_names(names: Sequence[str]) -> list[Any]:
 
 
 def adopt(cwd: str, path: Sequence[str]) -> None:
-    """Work in the notebook's directory, with its ``sys.path`` ahead of our own, as far as this host has them."""
-    if os.path.isdir(cwd):
+    """Work in the notebook's directory, with its ``sys.path`` ahead of our own, as far as this host has them.
+
+    What a runtime environment has brought stays as it is.
+    """
+    engine = _engine()
+    if os.path.isdir(cwd) and not engine.has_own_directory:
         os.chdir(cwd)
     present = [entry for entry in path if not entry or os.path.exists(entry)]
-    sys.path[:] = dict.fromkeys([*present, *sys.path])
+    sys.path[:] = dict.fromkeys([*engine.paths, *present, *sys.path])
 
 
 def run_imports(source: str) -> None:

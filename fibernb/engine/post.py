@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from fibernb.core.messages import Done, Message
+import msgspec
+
+from fibernb.core.messages import ActorExits, ActorRecord, Checkpoint, Done, Message
 from fibernb.engine.ledger import Ledger
 from fibernb.engine.reporter import Reporter
 from fibernb.errors import FibernbError, NotConnected
@@ -60,6 +62,7 @@ class Post:
 
     def __init__(self, address: str, key: str, ledger: Ledger, on_break: Callable[[], object]) -> None:
         self.seat = Seat(engine=0, rank=0)
+        self.on_open: Callable[[], object] | None = None  # called by the control thread when there is a new data link
         self._address = address
         self._credentials = credentials(key)
         self._ledger = ledger
@@ -70,6 +73,8 @@ class Post:
         self._data: Link | None = None
         self._generation = 0
         self._control: Link | None = None
+        self._actor: ActorRecord | None = None
+        self._exits: ActorExits | None = None
 
     # ---- opening -----------------------------------------------------------------------------------------
 
@@ -100,6 +105,8 @@ class Post:
             generation = self._introduce(data)
             self._data, self._generation = data, generation
             self._ready.notify_all()
+        if self.on_open is not None:
+            self.on_open()
 
     def _introduce(self, data: Link) -> int:
         standing, generation = self._ledger.restand()
@@ -112,11 +119,18 @@ class Post:
             holds=standing.holds,
             running=standing.running,
             redelivers=len(standing.redelivers),
+            actor=None if self._actor is None else msgspec.structs.replace(self._actor, checkpoint=None),
         )
-        data.send(codec.encode(hello))
-        for message in [*self._kept.all(), *map(codec.encode, standing.redelivers)]:
+        data.send(_hello_that_fits(hello))
+        for message in [*self._actors_state(), *self._kept.all(), *map(codec.encode, standing.redelivers)]:
             data.send(message)
         return generation
+
+    def _actors_state(self) -> list[bytes]:
+        """What a new hub has to know of the actor beyond its record, which may be large."""
+        checkpoint = None if self._actor is None else self._actor.checkpoint
+        messages: list[Message] = [] if checkpoint is None else [Checkpoint(state=checkpoint)]
+        return [codec.encode(message) for message in (*messages, *([self._exits] if self._exits else []))]
 
     def close(self) -> None:
         """Give both links up."""
@@ -168,6 +182,24 @@ class Post:
                 self._send(codec.encode(done))
             return done is not None or bool(said)
 
+    def keep_actor(self, record: ActorRecord) -> None:
+        """The actor that lives here, as a later hub is to be told."""
+        with self._sending:
+            self._actor = record
+
+    def save(self, record: ActorRecord) -> None:
+        """The actor has a new checkpoint; the result of the call that it follows is sent after it."""
+        assert record.checkpoint is not None
+        with self._sending:
+            self._actor = record
+            self._send(codec.encode(Checkpoint(state=record.checkpoint)))
+
+    def exits(self, reason: str) -> None:
+        """The actor has ended itself."""
+        with self._sending:
+            self._exits = ActorExits(reason=reason)
+            self._send(codec.encode(self._exits))
+
     def send(self, message: Message) -> None:
         """A message that means nothing to a later hub."""
         with self._sending:
@@ -188,6 +220,12 @@ class Post:
         if dones:
             with self._sending:
                 self._kept.forget(dones)
+
+
+def _hello_that_fits(hello: EngineHello) -> bytes:
+    """A hub takes no longer ones from whom it does not know; its client may tell it of the actor."""
+    data = codec.encode(hello)
+    return data if len(data) <= codec.MAX_HELLO_BYTES else codec.encode(msgspec.structs.replace(hello, actor=None))
 
 
 def _require_welcome(link: Link) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import signal
 import sys
-import traceback
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from fibernb.engine import system
+from fibernb.engine.batches import Store
 from fibernb.engine.cells import Cells
 from fibernb.engine.context import EngineContext, enter
 from fibernb.engine.engine import Engine
 from fibernb.engine.shell import EngineShell
+from fibernb.engine.siding import CRASHED_EXIT_CODE, crash
 from fibernb.engine.streams import APPEND, TaskStream, adopt_threads
 from fibernb.model import Struct
 from fibernb.progress import report_bars_to
+from fibernb.store.agent import agent_for
 from fibernb.wire.handshake import Seat
-
-CRASHED_EXIT_CODE: Final = 70
 
 
 class EngineSettings(Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     directory: str  # of the cluster
     address: str  # of the hub
     key: str
+    inline_bytes: int = 100_000  # values with larger buffers go into the object store
 
 
 class Prepared(NamedTuple):
@@ -37,6 +39,7 @@ class Prepared(NamedTuple):
     context: EngineContext
     streams: tuple[TaskStream, TaskStream]  # sys.stdout, sys.stderr
     node_pid: int
+    settings: EngineSettings
 
 
 def prepare(settings: EngineSettings, shell: EngineShell) -> Prepared:
@@ -46,16 +49,18 @@ def prepare(settings: EngineSettings, shell: EngineShell) -> Prepared:
     shell.interrupts = lambda: engine.interrupts.strikes
     publisher: Any = shell.display_pub
     publisher.report = engine.reporter.display
+    context = EngineContext(directory=settings.directory, cells=Cells(shell), current_task=engine.current_task)
+    context.node = platform.node()
+    engine.enter(context)
     return Prepared(
         engine=engine,
-        context=EngineContext(
-            directory=settings.directory, cells=Cells(shell), current_task=lambda: engine.ledger.current
-        ),
+        context=context,
         streams=(
             TaskStream("stdout", 1, engine.reporter, engine.log),
             TaskStream("stderr", 2, engine.reporter, engine.log),
         ),
         node_pid=os.getpid(),
+        settings=settings,
     )
 
 
@@ -74,10 +79,10 @@ def become_engine(prepared: Prepared, seat: Seat, logs: tuple[str, str], node_fd
     try:
         _detach(prepared.node_pid, seat, logs[1], node_fds)
         _take_seat(prepared, seat, logs)
-        exit_code = prepared.engine.run(seat)
+        exit_code = prepared.engine.run(seat, _store(prepared.settings, seat))
         atexit._run_exitfuncs()
     except BaseException:  # noqa: BLE001  the last chance to say why
-        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        crash()
     finally:
         os._exit(exit_code)
 
@@ -87,7 +92,7 @@ def _detach(node_pid: int, seat: Seat, native_log: str, node_fds: list[int]) -> 
     signal.set_wakeup_fd(-1)
     os.setpgid(0, 0)  # so that the node can end what this engine starts along with it
     system.die_with_parent(node_pid)
-    system.set_process_name(f"fibernb-r{seat.rank}")
+    system.set_process_name(f"fibernb-r{seat.rank}" if seat.rank >= 0 else f"fibernb-x{-seat.rank}")
     atexit._clear()
     _redirect(native_log, node_fds)
 
@@ -101,6 +106,12 @@ def _take_seat(prepared: Prepared, seat: Seat, logs: tuple[str, str]) -> None:
     report_bars_to(prepared.engine.reporter.add_bar)
     prepared.context.rank, prepared.context.engine = seat.rank, seat.engine
     enter(prepared.context)
+
+
+def _store(settings: EngineSettings, seat: Seat) -> Store:
+    """The object store of this host, which is not asked for anything yet."""
+    owner = f"rank {seat.rank}" if seat.rank >= 0 else f"extra {-seat.rank}"
+    return agent_for(settings.directory, settings.key, owner, settings.inline_bytes)
 
 
 def _redirect(native_log: str, node_fds: list[int]) -> None:

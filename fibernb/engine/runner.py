@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from fibernb import serialize
-from fibernb.core.messages import Run
-from fibernb.engine import tracebacks
+from fibernb.core.messages import ActorRecord, Run
+from fibernb.engine.actors import ActorExit, Host, Method, dead
+from fibernb.engine.batches import Batch, Function, Store, failing
 from fibernb.engine.interrupts import Interrupts
 from fibernb.engine.modules import LocalModules
-from fibernb.errors import ProtocolError, SerializationError, TaskCancelled, TaskError
-from fibernb.model import Call, Digest, ObjectId, Outcome, Result, TaskId, TaskOptions
-from fibernb.wire.codec import MAX_MESSAGE_BYTES
+from fibernb.engine.streaming import Streams
+from fibernb.errors import ActorDied, ProtocolError
+from fibernb.model import Call, Digest, ObjectId, Result, TaskOptions
 
 LOADED_FUNCTIONS: Final = 256  # kept ready; of the others the code is kept
-MAX_RESULT_BYTES: Final = MAX_MESSAGE_BYTES - 2**16  # leaves room in a message for what goes with it
-
-Function = Callable[..., Any]
 
 
 class Functions:
@@ -36,6 +37,8 @@ class Functions:
         function = self._loaded.pop(digest, None)
         if function is None:
             function = serialize.loads_function(self._code(digest))
+            if inspect.iscoroutinefunction(function):
+                function = _awaited(function)
         self._loaded[digest] = function
         if len(self._loaded) > LOADED_FUNCTIONS:
             self._loaded.popitem(last=False)
@@ -48,42 +51,24 @@ class Functions:
             raise ProtocolError(f"this engine was never sent the function {digest.hex()}") from None
 
 
-class Batch:
-    """What the calls of one `Run` message have in common."""
-
-    __slots__ = ("_inputs", "_options", "function", "one_value", "result_name")
-
-    def __init__(self, function: Function, options: TaskOptions, inputs: Mapping[ObjectId, bytes]) -> None:
-        self.function = function
-        self.one_value = options.num_returns == 1
-        self.result_name = f"result of {options.name or getattr(function, '__name__', 'the task')}"
-        self._options = options
-        self._inputs = inputs
-
-    def values(self, call: Call) -> Sequence[Any]:
-        """What the call refers to, unpickled anew, so that no two calls share it."""
-        return [serialize.loads(self._inputs[id_]) for id_ in call.deps]
-
-    def several_values(self, task: TaskId, value: Any) -> Result:
-        """The result of a task that returns several values, or none."""
-        count = self._options.num_returns
-        if count == 0:
-            return Result(task, serialize.dumps(None))
-        values = list(value) if isinstance(value, Iterable) else [value]
-        if len(values) != count:
-            raise ValueError(f"{self.result_name}: {len(values)} values, but num_returns={count} asks for that many")
-        first, *more = [serialize.dumps(item, f"{self.result_name}[{index}]") for index, item in enumerate(values)]
-        return Result(task, first, Outcome.OK, tuple(more))
-
-
 class Runner:
-    """Runs calls in the main thread."""
+    """Runs calls in the main thread.
 
-    def __init__(self, interrupts: Interrupts) -> None:
+    ``store`` is the object store of this host, None where there is none. ``host`` is the actor that lives here, if one
+    does. ``broken`` is why no call can be run here.
+    """
+
+    def __init__(self, interrupts: Interrupts, streams: Streams) -> None:
+        self.store: Store | None = None
+        self.host: Host | None = None
+        self.broken: BaseException | None = None
         self._interrupts = interrupts
+        self._streams = streams
         self._functions = Functions()
         self._modules = LocalModules()
         self._modules.note()  # before the fork: to look at every module takes a copy of the pages that it lies on
+
+    # ---- before the calls ----------------------------------------------------------------------------------
 
     def prepare(self, message: Run) -> Batch:
         """What the calls of a message have in common. A function that cannot be loaded fails each of them.
@@ -92,86 +77,97 @@ class Runner:
         """
         if message.code is not None:
             self._functions.define(message.function, message.code)
+        group = ""
         try:
-            self._modules.refresh()
-            function = self._functions.load(message.function)
+            function = self._load(message.function)
+            if type(function) is Method:
+                group, function = function.group, self._method(function)
         except BaseException as error:  # noqa: BLE001  unpickling runs the user's code, which may even exit
-            function = _failing(error)
-        inputs = {id_: value for result in message.inputs for id_, value in _values_of(result)}
-        return Batch(function, message.options, inputs)
+            function = failing(error, f"while loading the function on the engine: {type(error).__name__}")
+        inputs, borrows = _inputs_of(message) if message.inputs else ({}, False)
+        return Batch(function, message.options, inputs, self.store, borrows=borrows, group=group)
+
+    def prepare_actor(self, message: Run, record: ActorRecord) -> Batch:
+        """As `prepare`, for the one call that makes an actor: it sets ``host``, and may have to be awaited."""
+        options, (inputs, borrows) = record.create.options, _inputs_of(message)
+        name = TaskOptions(name=f"{options.class_name or 'the actor'}.__init__")
+        try:
+            self._functions.define(record.create.function, record.code)
+            kind = self._load(record.create.function)
+        except BaseException as error:  # noqa: BLE001  unpickling runs the user's code, which may even exit
+            make = failing(error, f"while loading the actor's class on the engine: {type(error).__name__}")
+        else:
+            make = functools.partial(self._make, record, kind)
+        return Batch(make, name, inputs, self.store, borrows=borrows)
+
+    def _make(self, record: ActorRecord, kind: Function, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, None] | None:
+        name = record.create.options.class_name or "the actor"
+        try:
+            host = Host(record, kind(*args, **kwargs))
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise ActorDied(f"{name} could not be made: its constructor raised {told}") from error
+        restoring = host.restore()
+        if inspect.iscoroutine(restoring):
+            return self._make_later(host, restoring)
+        self.host = host
+        return None
+
+    async def _make_later(self, host: Host, restoring: Coroutine[Any, Any, Any]) -> None:
+        await restoring
+        self.host = host
+
+    def _load(self, digest: Digest) -> Function:
+        if self.broken is not None:
+            raise self.broken
+        if self.host is None:  # an actor goes on with the code that it was made of
+            self._modules.refresh()
+        return self._functions.load(digest)
+
+    def _method(self, method: Method) -> Function:
+        if self.host is None:
+            raise dead()
+        return self.host.method(method)
+
+    # ---- the calls -----------------------------------------------------------------------------------------
 
     def run(self, batch: Batch, call: Call) -> Result:
-        """One call, whatever it does (short of ending the process)."""
+        """One call, whatever it does (short of ending the process or, with `ActorExit`, the actor)."""
         interrupts = self._interrupts
         task = call.id
         try:
             interrupts.armed = task
             if interrupts.target == task:
                 interrupts.strike()
-            args, kwargs = serialize.loads_call(call.args, batch.values(call) if call.deps else ())
+            args, kwargs = serialize.loads_call(call.args, batch.inputs(call) if call.deps else (), batch.store)
             value = batch.function(*args, **kwargs)
-            if batch.one_value:
-                result = Result(task, serialize.dumps(value, batch.result_name))
+            if batch.is_streaming:
+                result = self._streams.run(batch, task, value)
             else:
-                result = batch.several_values(task, value)
-            if len(result.value) > MAX_RESULT_BYTES or result.more:
-                _check_size(batch, result)
+                result = batch.result(task, value)
             interrupts.armed = 0
+        except ActorExit:
+            interrupts.armed = 0
+            raise
         except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt of a task are its own
             interrupts.armed = 0
             was_interrupted = isinstance(error, KeyboardInterrupt) and interrupts.struck == task
-            result = failure(task, error, was_interrupted)
+            result = batch.failure(task, error, was_interrupted)
         self._modules.note()
         return result
 
 
-def failure(task: TaskId, error: BaseException, was_interrupted: bool = False) -> Result:
-    """The result of a task that raised. The exception's frames are let go."""
-    data = _account(error)
-    error.__traceback__ = None
-    return Result(task, data, Outcome.CANCELLED if was_interrupted else Outcome.ERROR)
+def _inputs_of(message: Run) -> tuple[dict[ObjectId, bytes], bool]:
+    """Values by object, and whether there are references in them."""
+    parts = [part for result in message.inputs for part in (result, *result.more)]
+    return {part.id: part.value for part in parts}, any(part.refs for part in parts)
 
 
-def _account(error: BaseException) -> bytes:
-    """The exception as bytes; of one that cannot be told, what can be said of it."""
-    name = type(error).__name__
-    try:
-        data = serialize.dumps_error(error, tracebacks.text_of(error))
-    except BaseException as problem:  # noqa: BLE001  a user's exception may do anything when it is looked at
-        told = TaskError(f"the task raised {name}, and looking at that raised {type(problem).__name__}")
-        return serialize.dumps_error(told)
-    if len(data) <= MAX_RESULT_BYTES:
-        return data
-    return serialize.dumps_error(_too_large(f"the {name} that the task raised", len(data)))
+def _awaited(function: Function) -> Function:
+    """For a task that is a coroutine: run it in an event loop of its own."""
 
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(function(*args, **kwargs))
 
-def _check_size(batch: Batch, result: Result) -> None:
-    size = sum(map(len, (result.value, *result.more)))
-    if size > MAX_RESULT_BYTES:
-        raise _too_large(batch.result_name, size)
-
-
-def _too_large(name: str, size_bytes: int) -> SerializationError:
-    return SerializationError(
-        f"{name} takes {size_bytes:,} bytes, more than the {MAX_RESULT_BYTES:,} that a message may have: "
-        "return smaller parts, or let the task write the data itself"
-    )
-
-
-def stopped(task: TaskId) -> Result:
-    """The result of a task that was cancelled before it began."""
-    return Result(task, serialize.dumps_error(TaskCancelled("cancelled before it began")), Outcome.CANCELLED)
-
-
-def _failing(error: BaseException) -> Function:
-    text = f"while loading the function on the engine: {type(error).__name__}"
-
-    def fail(*_args: object, **_kwargs: object) -> None:
-        error.add_note(text)
-        raise error
-
-    return fail
-
-
-def _values_of(result: Result) -> list[tuple[ObjectId, bytes]]:
-    return [(result.id + index, value) for index, value in enumerate((result.value, *result.more))]
+    return run

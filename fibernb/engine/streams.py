@@ -2,8 +2,9 @@
 
 ``rank-N.log`` holds what Python code printed, line by line as it was printed. ``rank-N.native.log`` is behind the
 descriptors 1 and 2: what libraries and child processes write. The engine reads the latter back, so that it reaches the
-notebook as well. Either is rotated when it has grown to `MAX_LOG_BYTES`: the one before is kept beside it, with
-``.1`` behind its name, so that a chatty loop cannot fill the disk.
+notebook as well. Those of an engine beside the seats, which has a rank of -N, are called ``extra-N``. Each is rotated
+when it has grown to `MAX_LOG_BYTES`: the one before is kept beside it, with ``.1`` behind its name, so that a chatty
+loop cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 def log_path(directory: Path, rank: Rank) -> Path:
     """The log of what a rank's Python code prints."""
-    return directory / "logs" / f"rank-{rank}.log"
+    return directory / "logs" / f"{_seat_name(rank)}.log"
 
 
 def native_log_path(directory: Path, rank: Rank) -> Path:
     """The log behind a rank's descriptors 1 and 2."""
-    return directory / "logs" / f"rank-{rank}.native.log"
+    return directory / "logs" / f"{_seat_name(rank)}.native.log"
+
+
+def _seat_name(rank: Rank) -> str:
+    """Of a seat, or of one beside the seats."""
+    return f"rank-{rank}" if rank >= 0 else f"extra-{-rank}"
 
 
 def rotated(path: str) -> str:

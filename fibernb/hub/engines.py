@@ -153,4 +153,5 @@ def _attachment(hello: EngineHello) -> EngineAttached:
         holds=hello.holds,
         running=hello.running,
         redelivers=hello.redelivers,
+        actor=hello.actor,
     )

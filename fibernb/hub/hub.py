@@ -13,6 +13,7 @@ from fibernb.hub.clients import TAKEN, Clients
 from fibernb.hub.engines import Engines
 from fibernb.hub.node import Host, Node
 from fibernb.hub.node_process import NodeProcess
+from fibernb.hub.store import Store, StoreDoor
 from fibernb.hub.switchboard import Switchboard
 from fibernb.hub.timers import Timers
 from fibernb.transport import Listener, Peer
@@ -31,6 +32,7 @@ class Hub:
         process: NodeProcess,
         admission: Admission,
         host: Host,
+        store: StoreDoor,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._listener = listener
@@ -41,7 +43,8 @@ class Hub:
         self._board = Switchboard(listener, self._meet)
         self._clients = Clients(self._board, scheduler, clock, host.name)
         self._engines = Engines(self._board, scheduler, self._timers, clock)
-        self._node = Node(process, host, self._board, scheduler, self._engines, self._timers, clock)
+        self._store = Store(store, self._timers, clock)
+        self._node = Node(process, host, self._board, scheduler, self._engines, self._store, self._timers, clock)
         self._reason: str | None = None
         self._farewell_said = False
         self._child_ended = False
@@ -51,6 +54,9 @@ class Hub:
             commands.StartEngine: self._node.fork,
             commands.KillEngine: lambda kill: self._node.kill(kill.engine),
             commands.DropClient: lambda drop: self._clients.drop(drop.client),
+            commands.KeepBlocks: self._store.tell,
+            commands.FreeBlocks: self._store.tell,
+            commands.RetainBlocks: self._store.tell,
             commands.ShutDown: self._shut_down,
         }
 
@@ -91,6 +97,7 @@ class Hub:
         """Tell the clients, end the node and its engines, close the socket."""
         if not self._farewell_said:
             self._clients.say_farewell(self._reason or "the hub has ended")
+        self._store.close()
         self._node.end(timeout_s)
         self._board.close()
 
@@ -108,6 +115,7 @@ class Hub:
         for command in self._scheduler.drain(self._clock()):
             self._carriers[type(command)](command)
         self._node.flush()
+        self._store.flush()
 
     # ---- newcomers -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from fibernb.config import Config
 
-FILES_PER_SEAT: Final = 2  # data and control link
+FILES_PER_SEAT: Final = 3  # data and control link, and that of the session which the engine's own code may open
 SPARE_FILES: Final = 64
 THREADS_PER_SEAT: Final = 3
 SPARE_THREADS: Final = 32

@@ -8,16 +8,28 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from fibernb.core.commands import StartEngine
-from fibernb.core.events import EngineExited, LiveEngine, NodeUp, RecoverFrom
+from fibernb.core.events import EngineExited, LiveEngine, MemoryLow, NodeUp, RecoverFrom, StoreLost
 from fibernb.core.scheduler import Scheduler
 from fibernb.hub.engines import Engines
 from fibernb.hub.node_process import NodeProcess
+from fibernb.hub.store import Store
 from fibernb.hub.switchboard import Switchboard
 from fibernb.hub.timers import Timers
 from fibernb.model import EngineId, Resources
 from fibernb.transport import Peer
 from fibernb.wire import codec
-from fibernb.wire.handshake import EndNode, EndProcesses, Fork, ForkFailed, NodeHello, ProcessExited, Seat
+from fibernb.wire.handshake import (
+    EndNode,
+    EndProcesses,
+    Fork,
+    ForkFailed,
+    MemoryShort,
+    NodeHello,
+    NodeMessage,
+    ProcessExited,
+    Seat,
+    StoreEnded,
+)
 
 logger: Final = logging.getLogger(__name__)
 
@@ -52,6 +64,7 @@ class Node:
         board: Switchboard,
         scheduler: Scheduler,
         engines: Engines,
+        store: Store,
         timers: Timers,
         clock: Callable[[], float],
     ) -> None:
@@ -60,6 +73,7 @@ class Node:
         self._board = board
         self._scheduler = scheduler
         self._engines = engines
+        self._store = store
         self._timers = timers
         self._clock = clock
         self._peer: Peer | None = None
@@ -110,11 +124,18 @@ class Node:
             self._peer = None
             self._lost(self._process.ended_within(LAST_WORDS_S) or "lost its link to the hub")
             return
-        message = codec.from_node.decode(data)
-        if isinstance(message, ForkFailed):
-            self._engines.start_failed(message.engines, message.reason)
-        else:
+        self._take_in(codec.from_node.decode(data))
+
+    def _take_in(self, message: NodeMessage) -> None:
+        if isinstance(message, ProcessExited):
             self._engines.ended(_end(message))
+        elif isinstance(message, ForkFailed):
+            self._engines.start_failed(message.engines, message.reason)
+        elif isinstance(message, StoreEnded):
+            self._store.ended(message.generation)
+            self._scheduler.handle(StoreLost(generation=message.generation, reason=message.reason), self._clock())
+        else:
+            self._scheduler.handle(_shortage(self._host.name, message), self._clock())
 
     def hearer(self, peer: Peer) -> Callable[[bytes | None], None]:
         return partial(self.hear, peer)
@@ -151,10 +172,16 @@ class Node:
         self._process.kill()
         if self._recovering:
             self._recovered([])
+        self._lose_store(reason)
         self._fail_engines(reason)
         if self._clock() - self._started_at > SETTLED_S:
             self._delay_s = FIRST_DELAY_S
         self._start_later()
+
+    def _lose_store(self, reason: str) -> None:
+        for generation in self._store.all_ended():
+            lost = StoreLost(generation=generation, reason=f"its node process {reason}")
+            self._scheduler.handle(lost, self._clock())
 
     def _fail_engines(self, reason: str) -> None:
         self._seats.clear()
@@ -186,7 +213,7 @@ class Node:
     def fork(self, command: StartEngine) -> None:
         """Have an engine started, with the next `flush`."""
         self._engines.expect(command.engine, command.rank)
-        self._seats.append(Seat(engine=command.engine, rank=command.rank))
+        self._seats.append(Seat(engine=command.engine, rank=command.rank, environment=command.environment))
 
     def kill(self, engine: EngineId) -> None:
         """Have an engine killed, with the next `flush`; one that is not forked yet has ended at once."""
@@ -207,6 +234,10 @@ class Node:
         if self._condemned:
             self._board.send(self._peer, EndProcesses(engines=self._condemned))
             self._condemned = []
+
+
+def _shortage(node: str, message: MemoryShort) -> MemoryLow:
+    return MemoryLow(node=node, used_bytes=message.used_bytes, limit_bytes=message.limit_bytes, engines=message.engines)
 
 
 def _end(message: ProcessExited) -> EngineExited:

@@ -1,6 +1,7 @@
 """Where clusters of this user live on disk: one private directory each, and the lock that says that its hub lives.
 
-``<runtime directory>/<cluster name>/`` holds connection.json, config.json, hub.sock, hub.lock, hub.log and logs/.
+``<runtime directory>/<cluster name>/`` holds connection.json, config.json, hub.sock, store.sock, hub.lock,
+hub.log and logs/.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Final
 
 from fibernb.config import Config
 from fibernb.errors import ClusterError
+from fibernb.model import Rank
+from fibernb.wire.storetalk import STORE_SOCKET
 
 LOCK_NAME: Final = "hub.lock"
 LOG_NAME: Final = "hub.log"
@@ -114,10 +117,11 @@ def new_directory(config: Config) -> Path:
 
 def check_socket_path(directory: Path) -> None:
     """Raise `ClusterError` when a socket in this directory would have too long a path for the system."""
-    path = os.fsencode(directory / SOCKET_NAME)
+    longest = directory / max(SOCKET_NAME, STORE_SOCKET, key=len)
+    path = os.fsencode(longest)
     if len(path) > MAX_SOCKET_PATH_BYTES:
         raise ClusterError(
-            f"the socket path {directory / SOCKET_NAME} has {len(path)} bytes, "
+            f"the socket path {longest} has {len(path)} bytes, "
             f"the system allows {MAX_SOCKET_PATH_BYTES}: "
             "set runtime_dir (FIBERNB_RUNTIME_DIR) to a shorter path, or give the cluster a shorter name"
         )
@@ -179,6 +183,12 @@ def has_died(directory: Path, patience_s: float = DYING_S) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def engine_log(directory: Path, rank: Rank, kind: str = "") -> Path:
+    """What the engines of a rank have written; ``kind`` "native": beside Python's own streams."""
+    name = f"rank-{rank}" if rank >= 0 else f"extra-{-rank}"
+    return directory / LOGS_NAME / (f"{name}.{kind}.log" if kind else f"{name}.log")
 
 
 def last_lines(path: Path, count: int = 20) -> str:

@@ -18,15 +18,16 @@ from fibernb.config import Config
 from fibernb.core.scheduler import Scheduler
 from fibernb.core.settings import CoreSettings
 from fibernb.errors import ClusterError, FibernbError
-from fibernb.hub import limits, logs, place
+from fibernb.hub import capacity, limits, logs, place
 from fibernb.hub.admission import Admission, Identity
 from fibernb.hub.connection import Connection, read_connection, write_connection
 from fibernb.hub.hub import Hub
 from fibernb.hub.node import Host
 from fibernb.hub.node_process import LocalNode
 from fibernb.hub.spawn import READY, spawn_node
-from fibernb.model import Resources
+from fibernb.hub.store import StoreDoor
 from fibernb.version import PYTHON, VERSION
+from fibernb.wire.storetalk import STORE_SOCKET
 
 logger: Final = logging.getLogger(__name__)
 
@@ -109,10 +110,11 @@ def _set_up(directory: Path, resume: bool, node_pid: int, lock: int | None) -> H
         Admission(Identity(connection.name, connection.key), limit),
         Host(
             name=connection.host,
-            capacity=_capacity(config),
+            capacity=capacity.of_host(config),
             start_timeout_s=config.start_timeout_s,
             tail=lambda: place.last_lines(directory / place.LOG_NAME),
         ),
+        StoreDoor(directory / STORE_SOCKET, connection.key),
     )
     _handle_signals(hub)
     hub.begin(resume=resume)
@@ -153,17 +155,6 @@ def _core_settings(config: Config, node: str, max_seats: int) -> CoreSettings:
         max_seats=max_seats,
         interrupt_grace_s=config.interrupt_grace_s,
         start_timeout_s=config.start_timeout_s,
-    )
-
-
-def _capacity(config: Config) -> Resources:
-    """What this host has beyond one cpu a seat, as it was configured."""
-    custom = {name: round(amount * 1000) for name, amount in config.resources.items()}
-    return Resources(
-        milli_cpus=0,
-        milli_gpus=custom.pop("gpus", 0),
-        memory_bytes=custom.pop("memory", 0) // 1000,
-        custom=custom,
     )
 
 

@@ -8,13 +8,13 @@ import contextvars
 from typing import Any, Final
 
 from fibernb import config as configuration
-from fibernb.client import current, functions
+from fibernb.client import code, current
 from fibernb.client.session import Session
 from fibernb.core.messages import Display, Output, Said
 from fibernb.model import TaskId, client_of
 from fibernb.notebook.excerpt import shorten
 from fibernb.notebook.gathering import SourceOutput
-from fibernb.notebook.grouping import Block
+from fibernb.notebook.grouping import Block, format_ranks
 from fibernb.notebook.printing import Printer, Text, write
 
 REMEMBERED_CELLS: Final = 200
@@ -30,7 +30,7 @@ class CellTasks:
 
     def begin_cell(self, *_: object) -> None:
         """A cell begins: tasks from now on are its own, and functions may have changed."""
-        functions.next_epoch()
+        code.next_epoch()
         session = current.session
         if session is not self._session:
             self._session = session
@@ -88,7 +88,7 @@ class _Cell:
         lines = shorten(said.text, self._left_bytes).splitlines()[: self._left_lines]
         self._left_lines -= len(lines)
         self._left_bytes -= len(said.text)
-        write(Text(said.stream, "".join(f"[{said.rank}] {line}\n" for line in lines)))
+        write(Text(said.stream, "".join(f"[{format_ranks([said.rank])}] {line}\n" for line in lines)))
         if self._left_lines <= 0 or self._left_bytes <= 0:
             write(Text("stdout", "… more output of this cell's tasks is in %fiber log …\n"))
 

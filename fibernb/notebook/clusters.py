@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -66,9 +66,7 @@ class Clusters:
             raise NotConnected("this notebook uses no cluster: `%fiber scale 4` starts one, `%fiber attach` finds one")
         return self.current()
 
-    def start(
-        self, workers: int | None, backend: str | None, name: str | None, options: Mapping[str, object]
-    ) -> Cluster:
+    def start(self, workers: int | None, backend: str | None, name: str | None, options: Mapping[str, Any]) -> Cluster:
         """Start a cluster, or give the one in use if it is the one that is meant."""
         settle(api.init(workers, backend, name, **options))
         return self.current()

@@ -14,7 +14,12 @@ _NAMES: Final = Argument(names=("names",), nargs="+", metavar="NAME", help="name
 VERBS: Final = {
     verb: Command(name=f"%fiber {verb}".strip(), help=help_text, arguments=arguments, examples=examples)
     for verb, help_text, arguments, examples in (
-        ("status", "Show the state of the cluster: engines, queue, memory, and why anything waits.", (), ("%fiber",)),
+        (
+            "status",
+            "Show the cluster: engines, queue, actors, memory, objects and who holds them, and why anything waits.",
+            (),
+            ("%fiber",),
+        ),
         (
             "scale",
             "Declare how many engines there are and wait until they are ready. A running engine is never stopped.",
@@ -108,12 +113,29 @@ VERBS: Final = {
             (Argument(names=("settings",), nargs="*", metavar="KEY=VALUE", help="settings to change"),),
             ("%fiber config", "%fiber config progress=false"),
         ),
-        ("ps", "List engines and what they run.", (_RANKS,), ("%fiber ps", "%fiber ps 0:8")),
+        ("ps", "List engines and what they run, then actors.", (_RANKS,), ("%fiber ps", "%fiber ps 0:8")),
+        (
+            "timeline",
+            "Show what ran when on which engine, or write it as a trace for Perfetto or Chrome.",
+            (
+                Argument(
+                    names=("file",),
+                    nargs="?",
+                    metavar="FILE",
+                    help="write a trace there instead, for https://ui.perfetto.dev or chrome://tracing",
+                ),
+            ),
+            ("%fiber timeline", "%fiber timeline trace.json"),
+        ),
         (
             "log",
             "Show the last lines that engines wrote.",
             (
-                _RANKS,
+                Argument(
+                    names=("ranks",),
+                    nargs="?",
+                    help=f"{_RANKS.help}; extra-2: an engine beside the seats, as %%fiber ps calls it",
+                ),
                 Argument(
                     names=("-n", "--lines"),
                     kind=count,
@@ -122,7 +144,7 @@ VERBS: Final = {
                     help="how many lines of each (default: 50)",
                 ),
             ),
-            ("%fiber log 3", "%fiber log -n 10"),
+            ("%fiber log 3", "%fiber log -n 10", "%fiber log extra-2"),
         ),
         ("cancel", "Cancel every cell that runs in the background.", (), ("%fiber cancel",)),
         ("interrupt", "Interrupt what engines run now.", (_RANKS,), ("%fiber interrupt", "%fiber interrupt 0,3")),

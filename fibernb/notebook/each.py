@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb import serialize
 from fibernb.client.cluster import Cluster
-from fibernb.client.refs import Group, ObjectRef, error_of, value_of
+from fibernb.client.refs import Group, ObjectRef, error_of
 from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Said
 from fibernb.engine import operations
@@ -56,7 +56,7 @@ def submit(
     for index, item in enumerate(items):
         args = _dumps(each, index, item)
         with session.books.mutex:  # so that nobody is told of the call before there is somebody to listen
-            ref, full = session.books.enter(group, args)
+            ref, full = session.entries.enter(group, args)
             session.inbox.listen([ref.id], functools.partial(on_said, index))
         if full:
             session.flush()
@@ -164,4 +164,4 @@ def _error_of(ref: ObjectRef) -> BaseException:
 
 def _value_of(ref: ObjectRef) -> Any:
     assert ref.answer is not None
-    return value_of(ref.answer)
+    return ref.result()

@@ -15,6 +15,7 @@ from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.completion import magic_matcher
 from fibernb.notebook.data_verbs import DataVerbs
 from fibernb.notebook.heartbeat import Heartbeat
+from fibernb.notebook.looking import LookingVerbs
 from fibernb.notebook.magics import NAMES, FiberMagics, without_body
 from fibernb.notebook.parallel import Parallel
 from fibernb.notebook.printing import Printer
@@ -57,7 +58,8 @@ class Extension:
         supply = Supply(self._shell)
         parallel = Parallel(self._shell, supply, self._clusters.current, self._printer)
         data = DataVerbs(self._shell, self._clusters, supply, parallel)
-        self._shell.register_magics(FiberMagics(self._shell, Verbs(self._shell, self._clusters, data), parallel))
+        verbs = Verbs(self._shell, self._clusters, LookingVerbs(self._clusters), data)
+        self._shell.register_magics(FiberMagics(self._shell, verbs, parallel))
         self._shell.Completer.custom_matchers.append(magic_matcher)
         self._shell.input_transformers_cleanup.extend([without_body, self._awaiting])
         for listener in (self._tasks, self._heartbeat, self._awaiting):

@@ -48,9 +48,16 @@ class Block(NamedTuple):
 
 
 def format_ranks(ranks: Iterable[Rank]) -> str:
-    """Ranks as people write them: ``0-3,5``."""
-    runs: list[list[Rank]] = []
-    for rank in sorted(set(ranks)):
+    """Ranks as people write them: ``0-3,5``; those of engines beside the seats, which are below 0: ``extra 2``."""
+    known = set(ranks)
+    seats = _as_runs(rank for rank in known if rank >= 0)
+    beside = _as_runs(-rank for rank in known if rank < 0)
+    return ", ".join(filter(None, [seats, beside and f"extra {beside}"]))
+
+
+def _as_runs(numbers: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for rank in sorted(numbers):
         if runs and runs[-1][-1] == rank - 1:
             runs[-1] = [runs[-1][0], rank]
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import psutil
 
 from fibernb.core.messages import Status
@@ -10,9 +12,12 @@ MOST_ENGINES = 64
 """Looking at a process takes a tenth of a millisecond: with more engines, the sum is estimated from these."""
 
 
-def memory_of(status: Status) -> int | None:
-    """Bytes of private memory of hub and engines together; None when they are not of this host."""
-    pids = [seat.pid for seat in status.engines if seat.pid]
+def memory_of(status: Status, beside: Iterable[int] = ()) -> int | None:
+    """Bytes of private memory of hub and engines together; None when they are not of this host.
+
+    ``beside``: numbers of the processes of engines beside the seats.
+    """
+    pids = [*beside, *(seat.pid for seat in status.engines if seat.pid)]
     sample = [_private_bytes(pid) for pid in pids[:MOST_ENGINES]]
     hub = _private_bytes(status.pid)
     if hub is None or (pids and not any(sample)):

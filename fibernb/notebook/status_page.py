@@ -9,9 +9,13 @@ from typing import Final, NamedTuple
 
 from fibernb.core.messages import SeatStatus, Status
 from fibernb.notebook.grouping import format_ranks
+from fibernb.notebook.rows import ActorRow, EngineRow, ObjectRow
 from fibernb.notebook.snapshot import duration
+from fibernb.wire.storetalk import Described
 
 MAX_ROWS: Final = 100
+MAX_OBJECTS: Final = 20
+MAX_USERS: Final = 5
 
 
 class About(NamedTuple):
@@ -20,6 +24,11 @@ class About(NamedTuple):
     name: str
     backend: str
     memory_bytes: int | None = None  # of all processes of the cluster, if it is known
+    actors: Sequence[ActorRow] = ()
+    beside: Sequence[EngineRow] = ()  # engines beside the seats
+    objects: Sequence[ObjectRow] = ()  # the largest, in that order
+    store: Described | None = None  # None: there is no object store yet,
+    store_trouble: str = ""  # or this keeps it from answering
 
 
 def facts(status: Status, about: About) -> list[tuple[str, str]]:
@@ -28,7 +37,11 @@ def facts(status: Status, about: About) -> list[tuple[str, str]]:
         ("cluster", f"{about.name} ({about.backend}, node {status.node or 'unknown'}, up {duration(status.uptime_s)})"),
         ("engines", _engines(status)),
         ("tasks", _tasks(status)),
+        ("actors", _actors(about.actors)),
+        ("beside the seats", _beside(about.beside)),
         ("memory", "" if about.memory_bytes is None else size(about.memory_bytes)),
+        ("objects", f"{status.objects:,} kept for who holds them" if status.objects else ""),
+        ("object store", about.store_trouble if about.store is None else store_use(about.store)),
         ("clients", str(status.clients)),
         ("deaths", _deaths(status.engines)),
         ("waiting for", "\n".join(status.pending)),
@@ -40,30 +53,49 @@ def facts(status: Status, about: About) -> list[tuple[str, str]]:
 
 def as_text(status: Status, about: About) -> str:
     """The page for a terminal."""
-    return table(facts(status, about))
+    parts = [table(facts(status, about)), *(f"{heading}:\n{text}" for heading, text in _holdings(about))]
+    return "\n\n".join(parts)
 
 
 def as_html(status: Status, about: About) -> str:
-    """The page for a notebook; every engine is behind a fold."""
+    """The page for a notebook; engines, actors and objects are behind folds."""
     rows = "".join(
         f'<tr><th scope="row" style="text-align: left">{html.escape(heading)}</th>'
         f'<td style="text-align: left; white-space: pre-wrap">{html.escape(text)}</td></tr>'
         for heading, text in facts(status, about)
     )
-    engines = html.escape(engine_table(status.engines))
-    return (
-        f'<table aria-label="Cluster {html.escape(about.name)}"><tbody>{rows}</tbody></table>'
-        f"<details><summary>{len(status.engines)} engines</summary><pre>{engines}</pre></details>"
+    folds = [(f"{len(status.engines)} engines", engine_table(status.engines, about.beside)), *_holdings(about)]
+    return f'<table aria-label="Cluster {html.escape(about.name)}"><tbody>{rows}</tbody></table>' + "".join(
+        f"<details><summary>{html.escape(heading)}</summary><pre>{html.escape(text)}</pre></details>"
+        for heading, text in folds
     )
 
 
-def engine_table(engines: Sequence[SeatStatus]) -> str:
+def engine_table(engines: Sequence[SeatStatus], beside: Sequence[EngineRow] = ()) -> str:
     """One line for each engine: what ``%fiber ps`` shows."""
-    if not engines:
-        return "no engines"
-    rows = [("rank", "state", "pid", "runs", "for", "queued", "deaths"), *map(_engine, engines[:MAX_ROWS])]
-    text = table(rows)
-    return text if len(engines) <= MAX_ROWS else f"{text}\n… {len(engines) - MAX_ROWS} more engines"
+    lines = [*map(_engine, engines), *map(_engine_beside, beside)]
+    return _table_of("engines", ("rank", "state", "pid", "runs", "for", "queued", "deaths"), lines, MAX_ROWS)
+
+
+def actor_table(actors: Sequence[ActorRow]) -> str:
+    """One line for each actor."""
+    heads = ("actor", "name", "state", "pid", "running", "queued", "restarts", "ended")
+    return _table_of("actors", heads, [_actor(actor) for actor in actors], MAX_ROWS)
+
+
+def object_table(objects: Sequence[ObjectRow]) -> str:
+    """Who holds what: one line for each object, the largest first."""
+    return _table_of("objects", ("size", "made by", "held by"), [_object(row) for row in objects], MAX_OBJECTS)
+
+
+def store_use(store: Described) -> str:
+    """``1.2 GB of 3 GB in 14 blocks, 400 MB of 20 GB spilled to disk``."""
+    text = f"{size(store.used_bytes)} of {size(store.arena_bytes)} in {store.blocks:,} blocks"
+    if store.spilled_bytes:
+        text += f", {size(store.spilled_bytes)} of {size(store.spill_limit_bytes)} spilled to disk"
+    users = sorted(store.pinned.items(), key=lambda item: -item[1])[:MAX_USERS]
+    mapped = ", ".join(f"{owner} {size(amount)}" for owner, amount in users if amount)
+    return f"{text}\nin use: {mapped}" if mapped else text
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
@@ -116,6 +148,74 @@ def _deaths(engines: Sequence[SeatStatus]) -> str:
     total = Counter({engine.rank: engine.deaths for engine in engines}).total()
     details = ", ".join(f"[{format_ranks(ranks)}] {count} each" for count, ranks in sorted(ranks_by_count.items()))
     return f"{total} ({details})" if total else ""
+
+
+def _table_of(what: str, heads: tuple[str, ...], lines: Sequence[tuple[str, ...]], most: int) -> str:
+    if not lines:
+        return f"no {what}"
+    text = table([heads, *lines[:most]])
+    return text if len(lines) <= most else f"{text}\n… {len(lines) - most} more {what}"
+
+
+def _holdings(about: About) -> list[tuple[str, str]]:
+    """Headings with tables of what there is beside the seats."""
+    found = []
+    if about.actors:
+        found.append(("actors", actor_table(about.actors)))
+    if about.objects:
+        found.append(("largest objects", object_table(about.objects)))
+    return found
+
+
+def _actors(actors: Sequence[ActorRow]) -> str:
+    states = Counter(actor.state.lower() for actor in actors)
+    return ", ".join(f"{count} {state}" for state, count in states.most_common())
+
+
+def _beside(engines: Sequence[EngineRow]) -> str:
+    if not engines:
+        return ""
+    serving = sum(bool(engine.actor_id) for engine in engines)
+    others = Counter(engine.state for engine in engines if not engine.actor_id)
+    parts = [f"{serving} with actors"] if serving else []
+    parts += [f"{count} {state}" for state, count in others.most_common()]
+    noun = "engine" if len(engines) == 1 else "engines"
+    return f"{len(engines)} {noun}: {', '.join(parts)}"
+
+
+def _actor(actor: ActorRow) -> tuple[str, ...]:
+    return (
+        actor.class_name,
+        actor.name,
+        actor.state.lower(),
+        str(actor.pid or ""),
+        str(actor.running or ""),
+        str(actor.queued or ""),
+        str(actor.restarts or ""),
+        actor.ended,
+    )
+
+
+def _object(row: ObjectRow) -> tuple[str, ...]:
+    holders = list(row.holders[:MAX_USERS])
+    if len(row.holders) > MAX_USERS:
+        holders.append(f"{len(row.holders) - MAX_USERS} more")
+    if row.uses:
+        holders.append("1 task or value" if row.uses == 1 else f"{row.uses} tasks or values")
+    amount = size(row.size_bytes) if row.size_bytes else row.state.lower()
+    return amount, row.made_by or "put, or an actor", ", ".join(holders)
+
+
+def _engine_beside(engine: EngineRow) -> tuple[str, ...]:
+    return (
+        format_ranks([engine.rank]),
+        engine.state,
+        str(engine.pid or ""),
+        engine.function,
+        duration(engine.busy_s) if engine.function else "",
+        str(engine.queued or ""),
+        str(engine.deaths or ""),
+    )
 
 
 def _engine(engine: SeatStatus) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -14,15 +13,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from fibernb import config as configuration
 from fibernb.client.cluster import Cluster
 from fibernb.errors import ConfigError
-from fibernb.model import Rank
 from fibernb.notebook.arguments import HelpAsked, split_words
 from fibernb.notebook.clusters import Clusters, settle
 from fibernb.notebook.commands import FIBER_HELP, verb_named
 from fibernb.notebook.data_verbs import DataVerbs
-from fibernb.notebook.memory import memory_of
+from fibernb.notebook.looking import LookingVerbs, chosen
 from fibernb.notebook.pages import Page
 from fibernb.notebook.seats_view import SeatsView
-from fibernb.notebook.status_page import About, as_html, as_text, engine_table, table
+from fibernb.notebook.status_page import table
 from fibernb.notebook.usage import UsageError
 
 _SEATS: Final = re.compile(r"([+-]?)(\d+)")
@@ -34,11 +32,10 @@ Verb = Callable[[argparse.Namespace], Any]
 class Verbs:
     """Carries out ``%fiber`` lines for one notebook."""
 
-    def __init__(self, shell: InteractiveShell, clusters: Clusters, data: DataVerbs) -> None:
+    def __init__(self, shell: InteractiveShell, clusters: Clusters, looking: LookingVerbs, data: DataVerbs) -> None:
         self._shell = shell
         self._clusters = clusters
         self._verbs: dict[str, Verb] = {
-            "status": self._status,
             "scale": self._scale,
             "autoscale": self._autoscale,
             "start": self._start,
@@ -48,8 +45,7 @@ class Verbs:
             "attach": self._attach,
             "detach": self._detach,
             "config": self._config,
-            "ps": self._ps,
-            "log": self._log,
+            **looking.verbs,
             **data.verbs,
         }
 
@@ -62,16 +58,6 @@ class Verbs:
         return self._verbs[verb](command.parse(words))
 
     # ---- seats -------------------------------------------------------------------------------------------
-
-    def _status(self, _options: argparse.Namespace) -> Page:
-        if not self._clusters.in_use():
-            names = ", ".join(connection.name for connection in self._clusters.running())
-            found = f"\nrunning: {names} (%fiber attach uses one of them)" if names else ""
-            return Page(f"no cluster yet: the first %%parallel starts one, and so does %fiber scale N{found}")
-        cluster = self._clusters.current()
-        status = cluster.status()
-        about = About(name=cluster.name, backend="local", memory_bytes=memory_of(status))
-        return Page(as_text(status, about), as_html(status, about))
 
     def _scale(self, options: argparse.Namespace) -> None:
         found = _SEATS.fullmatch(options.seats)
@@ -103,7 +89,7 @@ class Verbs:
 
     def _restart(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.existing()
-        ranks = _chosen(cluster, options.ranks)
+        ranks = chosen(cluster, options.ranks)
         cluster.restart(ranks)
         cluster.scale(cluster.size)
         print(_readiness(cluster, cluster.size))
@@ -154,21 +140,6 @@ class Verbs:
         rows = [(setting.key, str(setting.value), _origin(setting)) for setting in configuration.describe()]
         return Page(table(rows))
 
-    def _ps(self, options: argparse.Namespace) -> Page:
-        cluster = self._clusters.existing()
-        ranks = set(_chosen(cluster, options.ranks))
-        return Page(engine_table([seat for seat in cluster.status().engines if seat.rank in ranks]))
-
-    def _log(self, options: argparse.Namespace) -> None:
-        cluster = self._clusters.existing()
-        for rank in _chosen(cluster, options.ranks):
-            for line in _tail(cluster.directory / "logs" / f"rank-{rank}.log", options.lines):
-                print(f"[{rank}] {line}")
-
-
-def _chosen(cluster: Cluster, text: str | None) -> list[Rank]:
-    return list(range(cluster.size)) if text is None else sorted(cluster.parse_ranks(text))
-
 
 def _target(size: int, sign: str, amount: int) -> int:
     return {"": amount, "+": size + amount, "-": max(0, size - amount)}[sign]
@@ -193,17 +164,6 @@ def _pair(word: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{word!r} is no setting: write KEY=VALUE, such as lease_s=600")
     return key, text
-
-
-def _tail(path: Path, lines: int) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 200 * (lines + 1) - 10_000))
-            text = file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    return text.splitlines()[-lines:] if lines else []
 
 
 def _origin(setting: configuration.Setting) -> str:

@@ -1,18 +1,24 @@
 """Values, calls, functions and exceptions as bytes, and back.
 
 Plain values go through the standard pickle; everything else through cloudpickle, which sends what a notebook defines by
-value. Large buffers (arrays) leave the pickle and stand behind it in the same blob: they are copied once on each side.
+value. Large buffers (arrays) leave the pickle: they stand behind it in the same blob, and are copied once on each side,
+or in the object store of the host (`pack`), where everybody reads the same memory.
 """
 
 from __future__ import annotations
 
-from fibernb.serialize.calls import dumps_call, loads_call
+from fibernb.serialize.calls import dumps_call, loads_call, pack_call, stowed_call
 from fibernb.serialize.failures import dumps_error, loads_error
 from fibernb.serialize.functions import content_digest, dumps_function, loads_function
-from fibernb.serialize.values import Pickled, Unpicklable, dumps, loads
+from fibernb.serialize.stores import BlockGone, Sink, Source
+from fibernb.serialize.values import Packed, Pickled, Unpicklable, dumps, loads, pack
 
 __all__ = [
+    "BlockGone",
+    "Packed",
     "Pickled",
+    "Sink",
+    "Source",
     "Unpicklable",
     "content_digest",
     "dumps",
@@ -23,4 +29,7 @@ __all__ = [
     "loads_call",
     "loads_error",
     "loads_function",
+    "pack",
+    "pack_call",
+    "stowed_call",
 ]

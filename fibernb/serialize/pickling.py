@@ -11,6 +11,7 @@ Some things differ from cloudpickle itself:
   tracebacks can show them.
 - Functions of `random` and `numpy.random` (``from random import random``) are methods of a hidden generator. They go by
   name: else every engine would get a copy of that generator, and draw the same.
+- Arrays of numpy that numpy would copy into the pickle leave it as buffers too.
 - Functions under `functools.cache` and `functools.lru_cache` go by value where the plain function would.
 """
 
@@ -27,6 +28,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cloudpickle import cloudpickle
+
+from fibernb.serialize.arrays import reduce_array
 
 PROTOCOL: Final = 5
 RANDOM_MODULES: Final = ("random", "numpy.random")
@@ -84,6 +87,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is functools._lru_cache_wrapper:
             return _reduce_cached(value)
+        if type(value).__name__ == "ndarray" and type(value).__module__ == "numpy":
+            return reduce_array(value)
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
             return _reduce_method(value)
         reduced = super().reducer_override(value)

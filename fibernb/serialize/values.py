@@ -1,33 +1,38 @@
-"""One value as one blob.
+"""One value as one blob, of the forms that `fibernb.serialize.frames` tells.
 
-A blob is either a plain pickle, which begins with the byte 0x80, or a frame: a header (a byte 0x01, the number of
-buffers, the length of the pickle, then length and read-only flag of every buffer), the pickle, and the buffers, each
-aligned to 64 bytes.
+`dumps` is for what never goes to the object store; `pack` puts large buffers there.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import struct
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fibernb.errors import SerializationError
+from fibernb.model import BlockId, ObjectId
 from fibernb.serialize.culprit import explain
+from fibernb.serialize.frames import FRAME, STORED, frame, loads_frame, loads_stored_frame, stored_frame
 from fibernb.serialize.pickling import PROTOCOL, Pickler
+from fibernb.serialize.references import collecting
+from fibernb.serialize.stores import Sink, Source
 
-ALIGNMENT_BYTES: Final = 64
 SMALLEST_BUFFER_BYTES: Final = 4096  # smaller ones stay in the pickle
-FRAME: Final = 0x01
 PLAIN_ITEMS: Final = 64  # the largest container that is looked into to find that it is plain
 PLAIN_DEPTH: Final = 3  # and how deep
 REPR_CHARACTERS: Final = 10_000
 
 _CONTAINERS: Final = frozenset({tuple, list, dict})
 _ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
-_HEAD: Final = struct.Struct("<B3xIQ")
-_BUFFER: Final = struct.Struct("<Q?7x")
+
+
+class Packed(NamedTuple):
+    """A value on its way."""
+
+    data: bytes
+    blocks: tuple[BlockId, ...] = ()  # of the store, that it stands in
+    refs: tuple[ObjectId, ...] = ()  # whose references stand inside
 
 
 class Pickled:
@@ -37,6 +42,18 @@ class Pickled:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+
+class _Contents:
+    """Stands for bytes that leave the pickle as a buffer."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (pickle.PickleBuffer(self.value),)
 
 
 class Unpicklable:
@@ -77,11 +94,35 @@ def dumps(value: object, name: str = "value") -> bytes:
         raise explain(value, name, error) from error
 
 
-def loads(data: bytes | memoryview) -> Any:
-    """The value of a blob. Arrays that were writable are so again; read-only ones share the memory of ``data``."""
-    if data[0] != FRAME:
-        return pickle.loads(data)
-    return _loads_frame(memoryview(data))
+def pack(value: object, name: str = "value", sink: Sink | None = None) -> Packed:
+    """Pickle a value, and put its large buffers into the store.
+
+    Raises `SerializationError` as `dumps` does, and `StoreFull`.
+    """
+    if is_plain(value):
+        return pack_plain(value, sink)
+    if type(value) is Pickled:
+        return Packed(value.data)
+    try:
+        with collecting() as refs:
+            pickled, buffers = _dumps_apart(value)
+    except Exception as error:
+        raise explain(value, name, error) from error
+    return _packed(pickled, buffers, tuple(refs), sink)
+
+
+def loads(data: bytes | memoryview, source: Source | None = None) -> Any:
+    """The value of a blob.
+
+    Arrays that were writable are so again; read-only ones share the memory of ``data``. Those in the store are
+    read-only, and shared with everybody who has the value. Raises `BlockGone` when the store has them no more.
+    """
+    kind = data[0]
+    if kind == FRAME:
+        return loads_frame(memoryview(data))
+    if kind == STORED:
+        return loads_stored_frame(memoryview(data), source)
+    return pickle.loads(data)
 
 
 def is_plain(value: Any) -> bool:
@@ -105,6 +146,12 @@ def _are_plain(items: Iterable[Any], depth: int) -> bool:
 
 
 def _dumps_any(value: object) -> bytes:
+    pickled, buffers = _dumps_apart(value)
+    return frame(pickled, buffers) if buffers else bytes(pickled)
+
+
+def _dumps_apart(value: object) -> tuple[memoryview, list[memoryview]]:
+    """The pickle, and the buffers that have left it."""
     buffers: list[memoryview] = []
 
     def keep_buffer(buffer: pickle.PickleBuffer) -> bool:
@@ -117,30 +164,28 @@ def _dumps_any(value: object) -> bytes:
 
     stream = io.BytesIO()
     Pickler(stream, keep_buffer).dump(value)
-    return _frame(stream.getbuffer(), buffers) if buffers else stream.getvalue()
+    return stream.getbuffer(), buffers
 
 
-def _frame(pickled: memoryview, buffers: list[memoryview]) -> bytes:
-    head = [_HEAD.pack(FRAME, len(buffers), len(pickled))]
-    head += [_BUFFER.pack(view.nbytes, view.readonly) for view in buffers]
-    parts: list[bytes | memoryview] = [*head, pickled]
-    position = sum(map(len, parts))
-    for view in buffers:
-        padding = -position % ALIGNMENT_BYTES
-        parts += [bytes(padding), view]
-        position += padding + view.nbytes
-    return b"".join(parts)
+def pack_plain(value: Any, sink: Sink | None) -> Packed:
+    """As `pack`, for what `is_plain` has been said of, or that contains no more than that."""
+    if sink is not None and type(value) is bytes and len(value) > sink.inline_bytes:
+        return _stored(*_dumps_apart(_Contents(value)), (), sink)
+    data = pickle.dumps(value, PROTOCOL)
+    if sink is not None and len(data) > sink.inline_bytes:
+        return _stored(b"", [memoryview(data)], (), sink)
+    return Packed(data)
 
 
-def _loads_frame(data: memoryview) -> Any:
-    _, count, pickled_bytes = _HEAD.unpack_from(data)
-    begin = _HEAD.size + count * _BUFFER.size
-    position = begin + pickled_bytes
-    buffers: list[memoryview | bytearray] = []
-    for index in range(count):
-        size, read_only = _BUFFER.unpack_from(data, _HEAD.size + index * _BUFFER.size)
-        position += -position % ALIGNMENT_BYTES
-        view = data[position : position + size]
-        buffers.append(view.toreadonly() if read_only else bytearray(view))
-        position += size
-    return pickle.loads(data[begin : begin + pickled_bytes], buffers=buffers)
+def _packed(pickled: memoryview, buffers: list[memoryview], refs: tuple[ObjectId, ...], sink: Sink | None) -> Packed:
+    if sink is not None:
+        if len(pickled) > sink.inline_bytes:
+            return _stored(b"", [pickled, *buffers], refs, sink)
+        if sum(view.nbytes for view in buffers) > sink.inline_bytes:
+            return _stored(pickled, buffers, refs, sink)
+    return Packed(frame(pickled, buffers) if buffers else bytes(pickled), (), refs)
+
+
+def _stored(pickled: bytes | memoryview, buffers: list[memoryview], refs: tuple[ObjectId, ...], sink: Sink) -> Packed:
+    block, offsets = sink.write(buffers)
+    return Packed(stored_frame(pickled, block, offsets, buffers), (block,), refs)

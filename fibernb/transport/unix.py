@@ -53,6 +53,12 @@ def listen(path: str, hello_bytes: int = MAX_HELLO_BYTES) -> UnixListener:
 
     Raises `ConfigError` when the path cannot be used, or somebody listens there.
     """
+    listening, file = bind(path)
+    return UnixListener(listening, path, file, hello_bytes)
+
+
+def bind(path: str) -> tuple[socket.socket, SocketFile]:
+    """A listening socket, and its file. As `listen`, for who hands the socket on to another process."""
     socket_file.check_length(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -61,10 +67,15 @@ def listen(path: str, hello_bytes: int = MAX_HELLO_BYTES) -> UnixListener:
         listening.bind(path)
         file = SocketFile(path)  # restricts access before anybody can connect
         listening.listen(BACKLOG)
-        return UnixListener(listening, path, file, hello_bytes)
     except OSError as error:
         listening.close()
         raise ConfigError(f"cannot listen at {path}: {error.strerror}; choose another runtime_dir") from error
+    return listening, file
+
+
+def adopt(listening: socket.socket, path: str, hello_bytes: int = MAX_HELLO_BYTES) -> UnixListener:
+    """A listener on a socket that another process has bound, and whose file that one keeps."""
+    return UnixListener(listening, path, None, hello_bytes)
 
 
 def _explain(path: str, error: OSError, timeout_s: float) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from fibernb.errors import NotConnected
+from fibernb.transport.descriptors import send_descriptor
 from fibernb.transport.framing import FrameError, Inbox, Outbox
 from fibernb.transport.protocol import Arrival, Peer
 from fibernb.transport.socket_file import SocketFile
@@ -77,11 +78,11 @@ class UnixListener:
     ----------
     listening : a listening, non-blocking socket.
     path : of its file.
-    file : that file.
+    file : that file, if it goes with the listener.
     hello_bytes : the largest message that a new peer may send, until `limit`.
     """
 
-    def __init__(self, listening: socket.socket, path: str, file: SocketFile, hello_bytes: int) -> None:
+    def __init__(self, listening: socket.socket, path: str, file: SocketFile | None, hello_bytes: int) -> None:
         self._listening = listening
         self._path = path
         self._file = file
@@ -129,6 +130,13 @@ class UnixListener:
         if not behind:
             self._write(connection)
 
+    def send_descriptor(self, peer: Peer, message: bytes, fd: int) -> None:
+        """Send a file descriptor along with the first message to a peer."""
+        connection = self._by_peer.get(peer)
+        if connection is not None:
+            with suppress(OSError):  # the peer has gone; reading will tell
+                send_descriptor(connection.socket, message, fd)
+
     def limit(self, peer: Peer, max_bytes: int) -> None:
         connection = self._by_peer.get(peer)
         if connection is not None:
@@ -152,7 +160,8 @@ class UnixListener:
             return
         self._closed = True
         self._listening.close()
-        self._file.remove()
+        if self._file is not None:
+            self._file.remove()
         self._flush(time.monotonic() + CLOSE_GRACE_S)
         for connection in self._by_peer.values():
             connection.socket.close()

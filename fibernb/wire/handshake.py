@@ -10,11 +10,11 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from fibernb.core.events import LiveEngine
-from fibernb.core.messages import Message
+from fibernb.core.events import EngineMemory, LiveEngine
+from fibernb.core.messages import ActorRecord, Message
 from fibernb.model import ClientId, EngineId, Rank, Struct, TaskId
 
-PROTOCOL: Final = 1  # both sides must speak the same
+PROTOCOL: Final = 2  # both sides must speak the same
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
@@ -48,6 +48,7 @@ class EngineHello(Message, frozen=True, kw_only=True):
     holds: list[TaskId] = []
     running: bool = False
     redelivers: int = 0
+    actor: ActorRecord | None = None
 
 
 class ControlHello(Message, frozen=True, kw_only=True):
@@ -89,7 +90,8 @@ class Refused(Message, frozen=True, kw_only=True):
 
 class Seat(Struct, frozen=True, kw_only=True):
     engine: EngineId
-    rank: Rank
+    rank: Rank  # below 0: beside the seats
+    environment: str = ""
 
 
 class Fork(Message, frozen=True, kw_only=True):
@@ -122,5 +124,20 @@ class ForkFailed(Message, frozen=True, kw_only=True):
     reason: str
 
 
+class StoreEnded(Message, frozen=True, kw_only=True):
+    """The store process of this node has ended; its blocks are gone."""
+
+    generation: int
+    reason: str
+
+
+class MemoryShort(Message, frozen=True, kw_only=True):
+    """As `fibernb.core.events.MemoryLow`."""
+
+    used_bytes: int
+    limit_bytes: int
+    engines: list[EngineMemory]
+
+
 ToNode: TypeAlias = Welcome | Refused | Fork | EndProcesses | EndNode
-NodeMessage: TypeAlias = ProcessExited | ForkFailed
+NodeMessage: TypeAlias = ProcessExited | ForkFailed | StoreEnded | MemoryShort

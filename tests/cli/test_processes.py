@@ -101,7 +101,7 @@ def test_more_seats_than_files_allow_are_refused_before_anything_starts(base: Pa
         check=False,
     )
     assert ran.returncode == 1
-    assert "28 that cluster" in ran.stderr
+    assert "18 that cluster" in ran.stderr
     assert "120 open files are allowed (ulimit -Hn)" in ran.stderr
 
 

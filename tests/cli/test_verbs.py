@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fibernb import serialize
 from fibernb.cli import main
 from fibernb.cli.main import VERBS
-from fibernb.core.messages import Goodbye
-from fibernb.hub import limits
+from fibernb.core.messages import CreateActor, Goodbye, PutObjects
+from fibernb.errors import NotConnected
 from fibernb.hub.connection import FILE_NAME
-from tests.hub.live import Live, live
+from fibernb.model import ActorOptions, Result
+from fibernb.serialize.frames import stored_frame
+from fibernb.store.agent import StoreAgent
+from tests.hub.live import Live, live, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +107,51 @@ def test_status(there: Live, capsys: pytest.CaptureFixture[str]) -> None:
     assert (status["pid"], status["name"]) == (there.connection.pid, there.connection.name)
 
 
+def test_status_of_actors_and_objects(there: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    client = there.client(client=11, lease_s=0.0)
+    actor, value = client.first + 1, client.first + 2
+    create = CreateActor(
+        actor=actor,
+        function=client.define(Fraction),
+        args=serialize.dumps_call((1, 3), {}, type(None))[0],
+        options=ActorOptions(name="third", class_name="Fraction"),
+    )
+    with closing(StoreAgent(there.directory, there.connection.key, "the test", 0)) as store:
+        buffers = [memoryview(bytes(2_000_000))]
+        block, offsets = store.write(buffers)
+    stored = stored_frame(b"\x80\x05N.", block, offsets, buffers)
+    client.tell(create)
+    client.tell(PutObjects(objects=[Result(value, stored, blocks=(block,))]))
+    name = there.connection.name
+    wait_until(lambda: "ALIVE" in printed(capsys, "status", name), "the actor lives")
+    text = printed(capsys, "status", name)
+    assert "actors: 1; engines beside the seats: 1\nobjects: 2 kept" in text
+    assert "Fraction  third  ALIVE" in text
+    assert "object store: 2 of " in text
+    assert re.search(r"^20000\d\d .* client b$", text, re.MULTILINE)
+    status = printed_json(capsys, "status", name)
+    assert [row["class_name"] for row in status["actor_rows"]] == ["Fraction"]
+    assert [row["blocks"] for row in status["largest_objects"]] == [[f"{block:#x}"], []]
+    assert status["store"]["blocks"] == 1
+    assert status["nodes"][0]["total"]["milli_cpus"] == 2000
+    client.tell(Goodbye())
+    wait_until(lambda: not there.client(client=12, lease_s=0.0).status().extra, "the actor has ended")
+
+
+def test_status_when_the_store_does_not_answer(
+    there: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_store: StoreAgent) -> None:
+        raise NotConnected("gone")
+
+    monkeypatch.setattr(StoreAgent, "describe", refuse)
+    client = there.client(client=13, lease_s=0.0)
+    client.tell(PutObjects(objects=[Result(client.first + 1, b"\x80\x05N.", blocks=(1 << 41,))]))
+    assert "objects: 1 kept" in printed(capsys, "status", there.connection.name)
+    assert printed_json(capsys, "status", there.connection.name)["store"] is None
+    client.tell(Goodbye())
+
+
 def test_looking_at_a_cluster_does_not_end_it(there: Live, capsys: pytest.CaptureFixture[str]) -> None:
     for client in (8, 9):
         there.client(client=client, lease_s=0.0).tell(Goodbye())
@@ -117,6 +169,9 @@ def test_logs(there: Live, capsys: pytest.CaptureFixture[str]) -> None:
         "==> rank-0.log <==\nsaid\n==> rank-0.native.log <==\nfrom C\n"
     )
     assert "has no log of rank 77" in failure(capsys, "logs", name, "--rank", "77")
+    (there.directory / "logs" / "extra-9.log").write_text("said beside\n")
+    assert printed(capsys, "logs", name, "--extra", "9") == "said beside\n"
+    assert "has no log of extra 77" in failure(capsys, "logs", name, "--extra", "77")
 
 
 @pytest.mark.parametrize("verb", ["status", "stop", "logs"])
@@ -175,48 +230,3 @@ def test_stop_all_ends_those_whose_hub_was_killed_too(
         assert "has died: attach to the cluster to start it again" in failure(capsys, "status", cluster.connection.name)
         assert printed_json(capsys, "stop", "--all") == {"stopped": [cluster.connection.name]}
         cluster.wait_gone(1.0)
-
-
-# ---- doctor --------------------------------------------------------------------------------------------
-
-
-def test_doctor_of_a_good_host(nobody: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    findings = {finding["subject"]: finding for finding in printed_json(capsys, "doctor")}
-    assert {"system", "ipykernel", "seats", "runtime directory", "sockets", "configuration"} <= set(findings)
-    assert not [finding for finding in findings.values() if finding["state"] == "problem"]
-
-
-def test_doctor_says_what_is_wrong_and_fails(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (nobody / "run").mkdir()
-    (nobody / "run").chmod(0o777)
-    monkeypatch.setattr(limits, "seat_limit", lambda config: limits.Limit(5, "the test allows 5"))
-    monkeypatch.setattr("fibernb.cli.doctor.SHARED_MEMORY", nobody)
-    monkeypatch.setattr("fibernb.cli.doctor.ENOUGH_SHARED_BYTES", 1 << 80)
-    monkeypatch.setattr("fibernb.cli.doctor.NEEDED", {"ipykernel": 999, "no-such-package": 1})
-    assert main(["doctor"]) == 1
-    text = capsys.readouterr().out
-    assert "is open to others" in text
-    assert "at most 5, because the test allows 5" in text
-    assert "docker run --shm-size" in text
-    assert "pip install 'ipykernel>=999'" in text
-    assert "pip install no-such-package" in text
-
-
-def test_doctor_survives_a_wrong_configuration(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FIBERNB_LEASE_S", "soon")
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(nobody))
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    assert main(["doctor"]) == 1
-    assert "lease_s cannot be 'soon'" in capsys.readouterr().out
-
-
-def test_doctor_finds_paths_that_are_too_long_for_sockets(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FIBERNB_RUNTIME_DIR", str(nobody / ("x" * 120)))
-    assert main(["doctor"]) == 1
-    assert "local directory" in capsys.readouterr().out

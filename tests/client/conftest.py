@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fibernb.client import current
+from fibernb.client import api, current, refs
 from fibernb.client.session import Session
 from tests.client.fake_hub import FakeConnector, FakeHub
 
@@ -24,6 +24,7 @@ def connector(hub: FakeHub) -> FakeConnector:
 @pytest.fixture
 def session(connector: FakeConnector) -> Iterator[Session]:
     session = Session(connector)
+    assert refs.reviver is api.revive  # references can travel
     current.use(session)
     yield session
     current.use(None)

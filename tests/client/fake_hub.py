@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from fibernb.core import messages as m
 from fibernb.engine import context
 from fibernb.engine.context import CellContext
 from fibernb.errors import FibernbError, NotConnected
-from fibernb.model import ClientId, Outcome, Result, TaskId
+from fibernb.model import STREAMING, ClientId, Outcome, Result, TaskId
 from fibernb.transport import Peer
 from fibernb.wire import codec
 from fibernb.wire.handshake import Welcome
@@ -53,6 +54,12 @@ class FakeHub:
         self.problem = ""
         self.cells: dict[int, FakeCells] = {}
         self.acknowledged = 0
+        self.holds: set[int] = set()
+        self.actors: dict[int, Any] = {}
+        self.names: dict[str, tuple[int, bytes]] = {}
+        self.remade: dict[int, Result] = {}  # what is delivered once blocks are said to be lost
+        self.store: FakeStore | None = None
+        self.keeps = False  # values that were released
         self._lock = threading.RLock()
         self._listener = transport.listen(self.address)
         self._functions: dict[bytes, Callable[..., Any]] = {}
@@ -135,10 +142,12 @@ class FakeHub:
     def _on_definefunction(self, peer: Peer, message: m.DefineFunction) -> None:
         self._functions[message.digest] = serialize.loads_function(message.code)
 
-    def _on_submit(self, peer: Peer, message: m.Submit) -> None:
+    def _on_submit(self, peer: Peer, message: m.Submit | m.CallActor) -> None:
         fresh = [call for call in message.calls if call.id not in self._known]
         self._known.update(call.id for call in fresh)
         returns = message.options.num_returns
+        if returns == STREAMING:
+            fresh = []  # tests play the engine
         answers = [partial(self._run, message.function, call.id, call.args, call.deps, returns) for call in fresh]
         if self.hold:
             self._held += [(peer, answer) for answer in answers]
@@ -170,11 +179,57 @@ class FakeHub:
             current_task=lambda: task,
         )
 
+    def _on_hold(self, peer: Peer, message: m.Hold) -> None:
+        self.holds.update(message.objects)
+
+    def _on_fetch(self, peer: Peer, message: m.Fetch) -> None:
+        for id_ in message.objects:
+            if message.lost and id_ in self.remade:
+                self._objects[id_] = self.remade[id_]
+        there = [self._objects[id_] for id_ in message.objects if id_ in self._objects]
+        if there:
+            self._deliver(peer, there)
+
+    def _on_sync(self, peer: Peer, message: m.Sync) -> None:
+        self._send(peer, m.Synced(request=message.request))
+
+    def _on_createactor(self, peer: Peer, message: m.CreateActor) -> None:
+        name = message.options.name
+        taken = self.names.get(name) if name else None
+        if taken is not None and taken[0] != message.actor:
+            found = taken if message.get_if_exists else (0, b"")
+            problem = "" if message.get_if_exists else f"the name {name!r} is taken"
+            self._send(peer, m.ActorFound(request=message.request, actor=found[0], about=found[1], problem=problem))
+            return
+        positional, named = serialize.loads_call(message.args, [self._load(dep) for dep in message.deps])
+        self.actors[message.actor] = self._functions[message.function](*positional, **named)
+        self._objects[message.actor] = Result(message.actor, serialize.dumps(None))
+        if name:
+            self.names[name] = (message.actor, message.about)
+            self._send(peer, m.ActorFound(request=message.request, actor=message.actor, about=message.about))
+
+    def _on_callactor(self, peer: Peer, message: m.CallActor) -> None:
+        method = serialize.loads(message.function)
+        self._functions[message.function] = getattr(self.actors[message.actor], getattr(method, "name", method))
+        self._on_submit(peer, message)
+
+    def _on_findactor(self, peer: Peer, message: m.FindActor) -> None:
+        actor, about = self.names.get(message.name, (0, b""))
+        problem = "" if actor else f"no actor is named {message.name!r}"
+        self._send(peer, m.ActorFound(request=message.request, actor=actor, about=about, problem=problem))
+
+    def _on_creategroup(self, peer: Peer, message: m.CreateGroup) -> None:
+        self._objects[message.group] = Result(message.group, serialize.dumps(None))
+
+    def _on_staterequest(self, peer: Peer, message: m.StateRequest) -> None:
+        rows = [{"kind": message.kind, **message.where}]
+        self._send(peer, m.State(request=message.request, rows=json.dumps(rows).encode(), total=5))
+
     def _on_putobjects(self, peer: Peer, message: m.PutObjects) -> None:
         self._objects.update((value.id, value) for value in message.objects)
 
     def _on_release(self, peer: Peer, message: m.Release) -> None:
-        for id_ in message.objects:
+        for id_ in () if self.keeps else message.objects:
             self._objects.pop(id_, None)
 
     def _on_acknowledge(self, peer: Peer, message: m.Acknowledge) -> None:
@@ -214,16 +269,30 @@ class FakeHub:
 
     def _run(self, function: bytes, id_: TaskId, args: bytes, deps: tuple[int, ...], returns: int) -> Result:
         try:
-            inputs = [serialize.loads(self._objects[dep].value) for dep in deps]
+            inputs = [self._load(dep) for dep in deps]
             positional, named = serialize.loads_call(args, inputs)
             value = self._functions[function](*positional, **named)
             values = [serialize.dumps(item) for item in (value if returns > 1 else [value])]
         except Exception as error:
             result = Result(id_, serialize.dumps_error(error, "Traceback of the fake hub"), Outcome.ERROR)
         else:
-            result = Result(id_, values[0], more=tuple(values[1:]))
-            self._objects.update((id_ + offset, Result(id_ + offset, data)) for offset, data in enumerate(values))
+            more = tuple(Result(id_ + offset, data) for offset, data in enumerate(values[1:], 1))
+            result = Result(id_, values[0], more=more)
+            self._objects.update((part.id, part) for part in (result, *more))
         return result
+
+    def _load(self, id_: int) -> Any:
+        return serialize.loads(self._objects[id_].value, self.store)
+
+    def deliver(self, results: list[Result]) -> None:
+        """Send results to the client that came last, as if it had asked for them."""
+        with self._lock:
+            self._deliver(self._clients[-1], results)
+
+    def keep(self, id_: int, value: Any) -> None:
+        """An object that somebody else has made."""
+        with self._lock:
+            self._objects[id_] = Result(id_, serialize.dumps(value))
 
     def _deliver(self, peer: Peer, results: list[Result]) -> None:
         self._sequence += 1
@@ -231,6 +300,30 @@ class FakeHub:
 
     def _send(self, peer: Peer, message: m.Message) -> None:
         self._listener.send(peer, codec.encode(message))
+
+
+class FakeStore:
+    """A host's object store within this process."""
+
+    inline_bytes = 1000
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, bytes] = {}
+        self._next = itertools.count(1)
+
+    def write(self, buffers: Sequence[memoryview]) -> tuple[int, list[int]]:
+        block, data, offsets = next(self._next), b"", []
+        for buffer in buffers:
+            data += bytes(-len(data) % 64)
+            offsets.append(len(data))
+            data += bytes(buffer)
+        self.blocks[block] = data
+        return block, offsets
+
+    def map(self, block: int) -> memoryview:
+        if block not in self.blocks:
+            raise serialize.BlockGone([block])
+        return memoryview(self.blocks[block])
 
 
 class FakeConnector:
@@ -241,6 +334,7 @@ class FakeConnector:
     def __init__(self, hub: FakeHub) -> None:
         self._hub = hub
         self.gone = False
+        self.left = False
         self.reconnects = 0
 
     def connect(self) -> Opened:
@@ -251,6 +345,12 @@ class FakeConnector:
         if self.gone:
             raise NotConnected("cluster fake is gone: it has ended")
         return self._open(client, resumes=True)
+
+    def store(self, client: ClientId) -> FakeStore | None:
+        return self._hub.store
+
+    def leave(self) -> None:
+        self.left = True
 
     def _open(self, client: ClientId, resumes: bool) -> Opened:
         from fibernb.client.dialing import say_hello

@@ -195,3 +195,20 @@ def test_an_engine_never_starts_a_hub(
     opened = connector_to(keeper, directory, engine=9).reconnect(5)
     assert keeper.hellos[0].engine == 9
     opened.link.close()
+
+
+def test_an_engine_waits_for_a_hub_that_is_just_starting_again(
+    keep: Callable[..., Doorkeeper], directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = keep([WELCOME])
+    real, tries = dialing.say_hello, itertools.count()
+
+    def say_hello(address: str, hello: ClientHello) -> dialing.Opened | None:
+        if next(tries) < 3:
+            raise NotConnected("nobody listens there any more")
+        return real(address, hello)
+
+    monkeypatch.setattr(dialing, "say_hello", say_hello)
+    opened = connector_to(keeper, directory, patience_s=30, engine=9).connect()
+    assert not keeper.hellos[0].resumes
+    opened.link.close()

@@ -228,7 +228,10 @@ def test_a_pickled_reference_comes_back_as_the_same_value(session: Session, hub:
     first, second = pickle.loads(pickle.dumps([finished, put]))
     assert (first, second) == (finished, put)
     assert fnb.get([first, second]) == [2, 7]
-    assert {value.id for message in hub.of(m.PutObjects) for value in message.objects} == {finished.id, put.id}
+    assert (first, second) == (finished, put)
+    wait_until(
+        lambda: {value.id for message in hub.of(m.PutObjects) for value in message.objects} == {finished.id, put.id}
+    )
 
 
 def test_a_shared_reference_is_put_when_it_is_answered(session: Session, hub: FakeHub) -> None:
@@ -479,7 +482,7 @@ def test_a_status_that_was_lost_is_asked_for_again(session: Session, hub: FakeHu
     hub.break_links()
     thread.join(10)
     assert not thread.is_alive()
-    assert not session.inbox.statuses
+    assert not session.inbox.requests
 
 
 def test_large_arguments_travel_by_themselves(session: Session, hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,7 +495,8 @@ def test_large_arguments_travel_by_themselves(session: Session, hub: FakeHub, mo
         5,
     ]
     assert all(sum(len(call.args) for call in message.calls) < 2_100_000 for message in hub.of(m.Submit))
-    monkeypatch.setattr("fibernb.client.session.MAX_ARGUMENT_BYTES", 1000)
+    for module in ("session", "entries"):
+        monkeypatch.setattr(f"fibernb.client.{module}.MAX_ARGUMENT_BYTES", 1000)
     with pytest.raises(fnb.errors.SerializationError, match="smaller parts"):
         size.remote(bytes(2000))
 

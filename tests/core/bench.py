@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from fibernb.core.commands import Command, KillEngine, StartEngine, TellClient, TellEngine
+from fibernb.core.commands import Command, FreeBlocks, KeepBlocks, KillEngine, StartEngine, TellClient, TellEngine
 from fibernb.core.events import ClientAttached, EngineAttached, EngineExited, NodeUp
 from fibernb.core.messages import (
     Acknowledge,
@@ -26,6 +26,7 @@ from fibernb.core.scheduler import Event, Scheduler
 from fibernb.core.settings import CoreSettings
 from fibernb.model import (
     DEFAULT_OPTIONS,
+    BlockId,
     Call,
     ClientId,
     EngineId,
@@ -53,6 +54,12 @@ class PlainErrors:
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return f"died {rank} {node} {exit_code} {last_output} {evidence}".encode()
 
+    def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
+        return f"out of memory {rank} {node} {exit_code} {last_output} {evidence}".encode()
+
+    def actor_died(self, actor: str, reason: str) -> bytes:
+        return f"actor died: {actor}: {reason}".encode()
+
     def cancelled(self, reason: str) -> bytes:
         return f"cancelled: {reason}".encode()
 
@@ -64,6 +71,9 @@ class PlainErrors:
 
     def unknown_object(self, object_id: int) -> bytes:
         return f"unknown object {object_id}".encode()
+
+    def object_lost(self, object_id: int, reason: str) -> bytes:
+        return f"object {object_id} lost: {reason}".encode()
 
     def too_large(self, size_bytes: int, limit_bytes: int) -> bytes:
         return f"too large: {size_bytes} of {limit_bytes}".encode()
@@ -129,9 +139,9 @@ class Bench:
         )
         return attached
 
-    def seat_all(self) -> list[Command]:
-        """Let all engines attach that were asked for by the last commands."""
-        started = of(self.commands, StartEngine)
+    def seat_all(self, commands: Iterable[Command] | None = None) -> list[Command]:
+        """Let all engines attach that were asked for by these, or else by the last commands."""
+        started = of(self.commands if commands is None else commands, StartEngine)
         return self.handle(*(EngineAttached(engine=e.engine, rank=e.rank, pid=1000 + e.engine) for e in started))
 
     def submit(
@@ -142,8 +152,9 @@ class Bench:
         deps: Sequence[int] = (),
         parent: TaskId | None = None,
         options: TaskOptions = DEFAULT_OPTIONS,
+        refs: Sequence[int] = (),
     ) -> list[Command]:
-        calls = [Call(task(number, client), b"args", tuple(deps)) for number in numbers]
+        calls = [Call(task(number, client), b"args", tuple(deps), tuple(refs)) for number in numbers]
         return self.say(Submit(function=function, calls=calls, parent=parent, options=options), client=client)
 
     def pin(
@@ -165,6 +176,16 @@ class Bench:
         sequence = self.sequences[engine] = self.sequences.get(engine, 0) + 1
         results = [Result(id_, value, outcome) for id_ in tasks]
         return self.tell(engine, Done(sequence=sequence, results=results, run_s=run_s * len(tasks)))
+
+    def answer(self, engine: EngineId, *results: Result, run_s: float = 0.2) -> list[Command]:
+        """As `done`, with whole results."""
+        sequence = self.sequences[engine] = self.sequences.get(engine, 0) + 1
+        return self.tell(engine, Done(sequence=sequence, results=list(results), run_s=run_s))
+
+    def blocks(self) -> tuple[list[BlockId], list[BlockId]]:
+        """Which blocks the last commands keep, and which they free."""
+        kept = [block for command in of(self.commands, KeepBlocks) for block in command.blocks]
+        return kept, [block for command in of(self.commands, FreeBlocks) for block in command.blocks]
 
     def exit(self, engine: EngineId, exit_code: int | None = -9, last_output: str = "") -> list[Command]:
         return self.handle(EngineExited(engine=engine, exit_code=exit_code, last_output=last_output))

@@ -1,10 +1,13 @@
-from fibernb.core.commands import DropClient, ShutDown
+from fibernb.core.commands import DropClient, FreeBlocks, ShutDown
 from fibernb.core.events import ClientAttached, ClientGone
 from fibernb.core.messages import (
     Acknowledge,
     Deliver,
     Detach,
+    Done,
+    Fetch,
     Goodbye,
+    Hold,
     HubStops,
     Interrupt,
     Output,
@@ -87,9 +90,12 @@ def test_several_values_are_forgotten_together() -> None:
 
 def test_a_client_that_comes_back_tells_again_what_it_holds() -> None:
     bench = Bench()
-    bench.say(PutObjects(objects=[Result(task(1), b"x")]))
+    bench.say(PutObjects(objects=[Result(task(number), b"x") for number in (1, 2, 3)]))
     back(bench)
-    assert sizes(bench.scheduler)["objects"] == 0
+    bench.say(PutObjects(objects=[Result(task(1), b"x")]), Hold(objects=[task(2)]))
+    assert sizes(bench.scheduler)["objects"] == 3
+    bench.wait(10.0)
+    assert set(board_of(bench.scheduler).objects.entries) == {task(1), task(2)}
 
 
 def test_breaking_off_twice_is_breaking_off_once() -> None:
@@ -135,13 +141,73 @@ def test_a_lease_that_is_over_ends_what_was_asked_for() -> None:
     assert not any(sizes(bench.scheduler).values())
 
 
-def test_dependents_of_a_gone_client_fail() -> None:
+def test_what_others_need_of_a_gone_client_goes_on() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.submit(0)
+    bench.submit(1, deps=[task(0)])
+    bench.submit(2, deps=[task(1)])
+    bench.submit(3, deps=[task(1)], options=TaskOptions(num_returns=2))
+    bench.submit(9, client=BERT, deps=[task(4)])
+    bench.submit(6, parent=task(6))
+    bench.say(Goodbye())
+    assert set(board_of(bench.scheduler).tasks) == {task(0), task(1), task(3), task(9, BERT)}
+    for number in (0, 1):
+        bench.done(1, task(number))
+    more = (Result(task(4), b"second"),)
+    bench.tell(1, Done(sequence=3, results=[Result(task(3), b"first", Outcome.OK, more)], run_s=0.2))
+    assert [run.inputs for _, run in bench.runs()] == [[Result(task(4), b"second")]]
+    bench.sequences[1] = 3
+    bench.done(1, task(9, BERT))
+    bench.acknowledge(9, client=BERT)
+    assert not any(sizes(bench.scheduler).values())
+
+
+def test_a_client_that_comes_back_too_late_finds_what_others_kept() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.submit(1, 2)
+    bench.say(Hold(objects=[task(1)]), client=BERT)
+    bench.say(Goodbye())
+    bench.attach()
+    bench.submit(1, 3)
+    bench.done(1, task(1))
+    assert bench.results() == {task(1): (Outcome.OK, b"value")}
+
+
+def test_what_a_gone_client_holds_is_dropped() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.say(PutObjects(objects=[Result(task(1), b"", blocks=(7,))]))
+    bench.say(Hold(objects=[task(1)]), client=BERT)
+    bench.say(Goodbye())
+    assert of(bench.commands, FreeBlocks) == []
+    bench.say(Goodbye(), client=BERT)
+    assert of(bench.commands, FreeBlocks) == [FreeBlocks(blocks=[7])]
+
+
+def test_values_that_were_fetched_come_again_after_a_break() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.say(PutObjects(objects=[Result(task(1), b"x")]))
+    bench.handle(ClientGone(client=BERT))
+    bench.say(Fetch(objects=[task(1)]), client=BERT)
+    assert bench.results(BERT) == {}
+    back(bench, BERT)
+    assert bench.results(BERT) == {task(1): (Outcome.OK, b"x")}
+    back(bench, BERT)
+    assert bench.results(BERT) == {task(1): (Outcome.OK, b"x")}
+
+
+def test_taking_in_what_was_fetched_is_not_taking_in_the_answer() -> None:
     bench = Bench(seats=1)
     bench.attach(BERT)
     bench.submit(1)
-    bench.submit(2, client=BERT, deps=[task(1)])
-    bench.say(Goodbye())
-    assert bench.results(BERT) == {task(2, BERT): (Outcome.CANCELLED, b"cancelled: its client has gone")}
+    bench.say(Fetch(objects=[task(1)]), client=BERT)
+    bench.done(1, task(1))
+    assert bench.results(BERT) == bench.results() == {task(1): (Outcome.OK, b"value")}
+    bench.acknowledge(1, client=BERT)
+    assert set(board_of(bench.scheduler).answers) == {task(1)}
 
 
 def test_undelivered_and_unacknowledged_results_are_dropped() -> None:

@@ -1,13 +1,16 @@
 from fibernb.core.board import Board, Orphan
 from fibernb.core.clients import Client
-from fibernb.core.commands import TellClient, TellEngine
-from fibernb.core.messages import Forget, HubStops
+from fibernb.core.commands import StartEngine, TellClient, TellEngine
+from fibernb.core.events import StartFailed
+from fibernb.core.messages import Forget, HubStops, Release
 from fibernb.core.nodes import Node
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.settings import CoreSettings
 from fibernb.core.states import SeatState
 from fibernb.model import DEFAULT_OPTIONS, Resources, Result, TaskOptions
-from tests.core.bench import PlainErrors
+from tests.core.bench import Bench, PlainErrors, of, task
+from tests.core.invariants import board_of
+from tests.core.test_acting import A, call, make
 
 
 def board() -> Board:
@@ -119,3 +122,61 @@ def test_users_do_not_live_in_engines() -> None:
     made = board()
     made.clients = {5: Client(5, 60.0, None), 6: Client(6, 60.0, 4)}
     assert [client.id for client in made.users()] == [5]
+
+
+def test_seats_beside_the_declared_ones_stand_in_pools() -> None:
+    bench = Bench(seats=1)
+    board = board_of(bench.scheduler)
+    bench.submit(1, options=TaskOptions(resources=Resources(milli_cpus=0)))
+    [start] = of(bench.commands, StartEngine)
+    pool = board.pools["local", ""]
+    assert (pool.starting, list(pool.idle)) == ({-2}, [])
+    bench.handle(StartFailed(engines=[start.engine], reason="no memory"))
+    assert pool.starting == {-2}
+    bench.wait(0.2)
+    bench.seat_all()
+    [engine] = bench.calls()
+    assert (pool.starting, list(pool.idle)) == (set(), [])
+    bench.done(engine, task(1))
+    assert list(pool.idle) == [-2]
+    bench.exit(engine)
+    assert list(pool.idle) == []
+
+
+def test_an_actor_knows_the_groups_of_its_calls() -> None:
+    bench = Bench(seats=1)
+    engine = make(bench)
+    board = board_of(bench.scheduler)
+    call(bench, 1)
+    [group] = board.actors[A].groups
+    assert board.queue_of(group) is board.actors[A].calls
+    bench.say(Release(objects=[A]))
+    bench.done(engine, task(1))
+    assert not board.actors[A].groups
+    assert board.actors[A].dead
+
+
+def test_a_group_whose_actor_has_been_forgotten() -> None:
+    bench = Bench(seats=1)
+    make(bench)
+    board = board_of(bench.scheduler)
+    call(bench, 1)
+    [group] = board.actors[A].groups
+    actor = board.actors.pop(A)
+    board.drop_group(group)
+    assert group in actor.groups
+
+
+def test_calls_of_a_function_that_is_not_known_have_no_group() -> None:
+    made = board()
+    assert made.group(made.internal, b"?", DEFAULT_OPTIONS, None) is None
+
+
+def test_a_client_that_comes_back_takes_over_the_groups_of_the_one_that_ended() -> None:
+    made = board()
+    function = made.functions.define(b"f", b"code", "f")
+    group = made.group(Client(5, 1.0, None), function.digest, DEFAULT_OPTIONS, None)
+    later = Client(5, 1.0, None)
+    assert made.group(later, function.digest, DEFAULT_OPTIONS, None) is group
+    assert group is not None
+    assert group.client is later

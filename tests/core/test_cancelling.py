@@ -3,6 +3,7 @@ from fibernb.core.messages import Cancel, Goodbye, Interrupt, InterruptRanks, Sc
 from fibernb.model import Outcome
 from tests.core.bench import BERT, Bench, task
 from tests.core.invariants import board_of, sizes
+from tests.core.test_acting import A, call, create
 
 CANCELLED = (Outcome.CANCELLED, b"cancelled: it was cancelled")
 
@@ -232,3 +233,21 @@ def test_an_engine_that_was_told_to_exit_can_still_be_killed() -> None:
     bench.say(Scale(seats=0))
     bench.wait(3.0)
     assert bench.kills() == [1]
+
+
+def test_calls_of_an_actor_are_interrupted_but_its_engine_stays() -> None:
+    bench = Bench()
+    create(bench)
+    started = bench.commands
+    bench.say(Cancel(tasks=[A]))
+    bench.seat_all(started)
+    [(engine, _)] = bench.runs()
+    bench.done(engine, A)
+    call(bench, 1, 2)
+    bench.say(Cancel(tasks=[task(1), task(2)]))
+    assert bench.sent(Interrupt) == [(engine, Interrupt(task=task(2))), (engine, Interrupt(task=task(1)))]
+    bench.say(Cancel(tasks=[task(1)]))
+    bench.wait(10.0)
+    assert not bench.kills()
+    bench.say(Cancel(tasks=[task(1)], force=True))
+    assert bench.kills() == [engine]

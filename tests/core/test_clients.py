@@ -36,11 +36,11 @@ def test_large_results_go_apart() -> None:
     settings = CoreSettings(max_deliver_bytes=10)
     for id_, size in enumerate([4, 4, 4, 30, 1]):
         anna.put(Result(id_, b"x" * size))
-    anna.put(Result(9, b"", more=(b"x" * 10,)))
+    anna.put(Result(9, b"", more=(Result(10, b"x" * 10),)))
     receipts = Receipts(1)
-    anna.put(Result(10, b"x"), receipts.add(1))
+    anna.put(Result(11, b"x"), receipts.add(1))
     messages = anna.pack(settings)
-    assert [[result.id for result in message.results] for message in messages] == [[0, 1], [2], [3], [4], [9], [10]]
+    assert [[result.id for result in message.results] for message in messages] == [[0, 1], [2], [3], [4], [9], [11]]
     assert [len(parcel.receipts) for parcel in anna.unacknowledged] == [0, 0, 0, 0, 0, 1]
 
 
@@ -96,3 +96,15 @@ def test_moves_go_through_the_table() -> None:
     with pytest.raises(IllegalTransition, match="client 5 cannot go from ATTACHED to ATTACHED"):
         client().move(ClientState.ATTACHED)
     assert client().attached
+
+
+def test_what_was_fetched_goes_apart_from_answers() -> None:
+    anna = client()
+    anna.put(Result(1, b"answer"))
+    anna.gifts.append(Result(2, b"fetched"))
+    messages = anna.pack(CoreSettings())
+    assert [[result.id for result in message.results] for message in messages] == [[1], [2]]
+    assert [parcel.answers for parcel in anna.unacknowledged] == [True, False]
+    anna.put(Result(3, b""))
+    anna.gifts.append(Result(4, b""))
+    assert [result.id for result in anna.on_the_way()] == [1, 2, 3, 4]

@@ -1,6 +1,15 @@
 from fibernb import serialize
 from fibernb.core.errorvalues import ErrorValues
-from fibernb.errors import ObjectLost, SerializationError, TaskCancelled, TaskError, TaskUnschedulable, WorkerDied
+from fibernb.errors import (
+    ActorDied,
+    ObjectLost,
+    OutOfMemory,
+    SerializationError,
+    TaskCancelled,
+    TaskError,
+    TaskUnschedulable,
+    WorkerDied,
+)
 
 ERRORS = ErrorValues()
 
@@ -34,6 +43,13 @@ def test_a_missing_rank_says_which_exist() -> None:
 
 def test_others() -> None:
     assert isinstance(serialize.loads_error(ERRORS.unknown_object(255)), ObjectLost)
+    lost = serialize.loads_error(ERRORS.object_lost(255, "its store ended"))
+    assert isinstance(lost, ObjectLost)
+    assert str(lost) == "the value of object 0xff is lost: its store ended"
+    assert isinstance(serialize.loads_error(ERRORS.out_of_memory(3, "here", -9, "", "9 GB of 8")), OutOfMemory)
+    dead = serialize.loads_error(ERRORS.actor_died("Counter", "it was killed"))
+    assert isinstance(dead, ActorDied)
+    assert "Counter does not answer: it was killed" in str(dead)
     too_large = serialize.loads_error(ERRORS.too_large(2000, 1000))
     assert isinstance(too_large, SerializationError)
     assert "2,000 bytes" in str(too_large)

@@ -112,4 +112,4 @@ def test_resources_come_back() -> None:
     bench = Bench(seats=1)
     bench.submit(1, options=TaskOptions(resources=Resources(milli_gpus=2000)))
     assert after(bench, 1) == {2: [task(1)]}
-    assert board_of(bench.scheduler).nodes["local"].milli_gpus == 2000
+    assert board_of(bench.scheduler).nodes["local"].stock.devices.used() == 2000

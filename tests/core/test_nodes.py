@@ -1,60 +1,61 @@
-from fibernb.core.nodes import Node, describe, extra_milli, is_plain, largest
+from fibernb.core.nodes import PLENTY, Node, describe, held_seats, is_plain, largest, often
 from fibernb.model import ONE_CPU, Resources
 
-CAPACITY = Resources(milli_cpus=0, milli_gpus=2000, memory_bytes=100, custom={"disk": 1500})
+ROOMY = Resources(milli_cpus=0, milli_gpus=2000, memory_bytes=100, custom={"disk": 1000})
 
 
 def node(idle: int = 4, slots: int | None = None) -> Node:
-    made = Node("n", slots, CAPACITY)
-    made.seats = made.idle = idle
+    made = Node("n", slots, ROOMY)
+    made.idle = made.seats = idle
     return made
 
 
-def test_a_plain_task_needs_a_seat_and_nothing_else() -> None:
+def test_a_task_of_one_cpu_needs_a_seat_and_nothing_else() -> None:
     assert is_plain(ONE_CPU)
-    assert is_plain(Resources(milli_cpus=500, custom={"disk": 0}))
-    assert not is_plain(Resources(milli_cpus=1001))
+    assert is_plain(Resources(custom={"disk": 0}))
+    assert not is_plain(Resources(milli_cpus=500))
+    assert not is_plain(Resources(milli_cpus=2000))
     assert not is_plain(Resources(milli_gpus=1))
     assert not is_plain(Resources(memory_bytes=1))
     assert not is_plain(Resources(custom={"disk": 1}))
 
 
-def test_cpu_beyond_the_own_seat() -> None:
-    assert extra_milli(Resources(milli_cpus=500)) == 0
-    assert extra_milli(Resources(milli_cpus=3500)) == 2500
-
-
-def test_description_for_people() -> None:
-    asked = Resources(milli_cpus=500, milli_gpus=1000, memory_bytes=7, custom={"b": 1000, "a": 2000, "none": 0})
-    assert describe(asked) == "0.5 cpus, 1 gpus, 7 bytes of memory, 2 a, 1 b"
+def test_people_read_what_is_asked_for() -> None:
+    asked = Resources(milli_cpus=1500, milli_gpus=500, memory_bytes=7, custom={"b": 1000, "a": 2000, "c": 0})
+    assert describe(asked) == "1.5 cpus, 0.5 gpus, 7 bytes of memory, 2 a, 1 b"
     assert describe(ONE_CPU) == "1 cpus"
 
 
-def test_slots() -> None:
-    assert node().has_slot()
-    assert node(idle=2, slots=3).has_slot()
-    assert not node(idle=3, slots=3).has_slot()
+def test_cpus_are_those_of_idle_seats_less_what_runs_beside_them() -> None:
+    made = node(idle=2)
+    assert made.free_milli() == 2000
+    made.count_cpus(1500)
+    assert made.free_milli() == 500
+    assert made.has_cpus(500)
+    assert not made.has_cpus(501)
+    made.count_cpus(-1500)
+    made.count_cpus(2500)
+    assert made.free_milli() == -500
+    assert made.has_cpus(0), "what needs no cpu fits always"
 
 
-def test_a_task_of_several_cpus_needs_as_many_idle_seats() -> None:
-    assert node(idle=2).fits(Resources(milli_cpus=2000))
-    assert not node(idle=1).fits(Resources(milli_cpus=2000))
-    assert not node(idle=0).fits(Resources(milli_gpus=1))
-
-
-def test_reserving_and_releasing_are_exact() -> None:
-    made = node()
-    asked = Resources(milli_cpus=2300, milli_gpus=700, memory_bytes=60, custom={"disk": 1000})
+def test_a_task_fits_where_all_that_it_asks_for_is_free() -> None:
+    made = node(idle=3)
+    asked = Resources(milli_cpus=2000, milli_gpus=1500, memory_bytes=60, custom={"disk": 600})
     assert made.fits(asked)
-    made.reserve(asked)
-    made.idle -= 1
-    assert made.free_seats() == 1
-    assert not made.fits(Resources(milli_cpus=1000, memory_bytes=41))
-    assert not made.fits(Resources(milli_cpus=1000, custom={"disk": 501}))
-    assert not made.fits(Resources(milli_cpus=1000, milli_gpus=1301))
-    assert made.fits(Resources(milli_cpus=1000, milli_gpus=1300, memory_bytes=40, custom={"disk": 500}))
-    made.release(asked)
-    assert (made.extra_milli, made.milli_gpus, made.memory_bytes, made.custom) == (0, 0, 0, {"disk": 0})
+    assert not made.fits(Resources(milli_cpus=4000))
+    shares = made.stock.take(asked)
+    assert shares == {0: 1000, 1: 500}
+    assert made.fits(Resources(milli_gpus=500, memory_bytes=40, custom={"disk": 400}))
+    assert not made.fits(Resources(milli_gpus=501))
+    assert not made.fits(Resources(memory_bytes=41))
+    assert not made.fits(Resources(custom={"disk": 401}))
+    assert not made.fits(Resources(custom={"tape": 1}))
+    assert made.stock.free(1234) == Resources(
+        milli_cpus=1234, milli_gpus=500, memory_bytes=40, custom={"disk": 400}
+    )
+    made.stock.give_back(asked, shares)
+    assert made.stock.free(0) == ROOMY
 
 
 def test_what_could_fit_if_all_else_had_ended() -> None:
@@ -66,6 +67,39 @@ def test_what_could_fit_if_all_else_had_ended() -> None:
     assert not node().could_fit(Resources(custom={"tape": 1}), seats=8)
 
 
-def test_the_most_that_there_is() -> None:
-    small = Node("s", 1, Resources(milli_cpus=0))
-    assert largest([node(), node(), small], 3) == "3 cpus, 2 gpus, 100 bytes of memory, 1.5 disk or 1 cpus"
+def test_a_node_may_tell_that_it_has_something_else() -> None:
+    made = node()
+    made.stock.take(Resources(milli_gpus=1000))
+    made.stock.resize(Resources(milli_cpus=0, milli_gpus=3000))
+    assert made.stock.free(0).milli_gpus == 2000
+
+
+def test_engines_are_counted_by_kind_and_slots_are_for_seats() -> None:
+    made = node(idle=0, slots=2)
+    made.count_engine(0, 1)
+    made.count_engine(-2, 1)
+    assert (made.seats, made.extras) == (1, 1)
+    assert made.has_slot()
+    made.count_engine(1, 1)
+    assert not made.has_slot()
+    assert node().has_slot()
+
+
+def test_how_often_something_fits() -> None:
+    free = Resources(milli_cpus=4000, milli_gpus=1000, memory_bytes=10, custom={"disk": 3})
+    assert often(free, Resources(milli_cpus=1500)) == 2
+    assert often(free, Resources(milli_cpus=0, milli_gpus=250)) == 4
+    assert often(free, Resources(milli_cpus=0, custom={"disk": 1, "tape": 0})) == 3
+    assert often(free, Resources(milli_cpus=0)) == PLENTY
+
+
+def test_seats_that_are_kept_empty() -> None:
+    busy, lending = node(), node()
+    busy.count_cpus(1500)
+    lending.count_cpus(-1000)
+    assert held_seats([busy, lending]) == 2
+
+
+def test_the_most_that_a_task_could_have() -> None:
+    text = largest([node(), node(), Node("m", 2, Resources())], seats=3)
+    assert text == "3 cpus, 2 gpus, 100 bytes of memory, 1 disk or 2 cpus"

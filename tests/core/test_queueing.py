@@ -7,7 +7,7 @@ from fibernb.model import DEFAULT_OPTIONS, Call
 
 
 def group(client: int, name: bytes = b"f") -> Group:
-    key = (client, name, None, b"")
+    key = (client, name, None, b"", 0)
     return Group(key, Client(client, 60.0, None), Function(name, b"code", ""), DEFAULT_OPTIONS, None)
 
 

@@ -1,8 +1,8 @@
-from fibernb.core.commands import ShutDown
+from fibernb.core.commands import RetainBlocks, ShutDown
 from fibernb.core.events import ClientAttached, EngineAttached, LiveEngine, RecoverFrom
-from fibernb.core.messages import DefineFunction, Forget, Goodbye, PutObjects, Recall, Scale, Submit
+from fibernb.core.messages import DefineFunction, Fetch, Forget, Goodbye, PutObjects, Recall, Release, Scale, Submit
 from fibernb.model import Call, Outcome, Result, TaskOptions
-from tests.core.bench import ANNA, Bench, F, of, task
+from tests.core.bench import ANNA, BERT, Bench, F, of, task
 from tests.core.invariants import board_of, sizes
 
 
@@ -230,3 +230,47 @@ def test_functions_are_defined_again() -> None:
     bench.say(DefineFunction(digest=F, code=b"code of f"))
     bench.submit(1)
     assert bench.runs()[0][1].code == b"code of f"
+
+
+def test_in_the_end_the_store_hears_what_is_still_needed() -> None:
+    bench = Restarted(0)
+    bench.come(11, redelivers=1)
+    bench.answer(11, Result(task(7), b"", blocks=(7,)))
+    bench.say(PutObjects(objects=[Result(task(8), b"", blocks=(8,)), Result(task(9), b"", blocks=(9,))]))
+    bench.say(Release(objects=[task(9)]))
+    assert bench.blocks() == ([], [])
+    bench.wait(200.0)
+    assert of(bench.commands, RetainBlocks) == [RetainBlocks(blocks=[8])]
+    assert bench.blocks() == ([], [7, 9])
+
+
+def test_what_others_need_of_a_client_that_does_not_come_back_goes_on() -> None:
+    bench = Restarted(0)
+    bench.handle(EngineAttached(engine=11, rank=0, pid=1, received=2, holds=[task(1, BERT), task(2, BERT)]))
+    bench.say(Fetch(objects=[task(1, BERT)]))
+    bench.wait(200.0)
+    assert set(board_of(bench.scheduler).tasks) == {task(1, BERT)}
+    bench.done(11, task(1, BERT))
+    assert bench.results() == {task(1, BERT): (Outcome.OK, b"value")}
+
+
+def test_what_nobody_has_in_the_end_is_missing_but_not_what_was_lost() -> None:
+    bench = Restarted(0)
+    bench.come(11)
+    bench.say(Fetch(objects=[task(1, BERT)]), PutObjects(objects=[Result(task(2), b"", blocks=(7,))]))
+    bench.say(Fetch(objects=[], lost=[7]))
+    assert bench.results() == {}
+    bench.wait(200.0)
+    assert bench.results() == {task(1, BERT): (Outcome.ERROR, b"unknown object %d" % task(1, BERT))}
+    assert board_of(bench.scheduler).objects.entries[task(2)].lost
+
+
+def test_engines_beside_the_seats_are_expected_too() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=7, rank=-2, pid=1)]))
+    board = board_of(bench.scheduler)
+    assert (board.scaling.seats, board.nodes["local"].extras) == (0, 1)
+    bench.handle(EngineAttached(engine=7, rank=-2, pid=1))
+    bench.wait(6.0)
+    bench.wait(6.0)
+    assert bench.status().extra == 0 or board.engines[7].doomed

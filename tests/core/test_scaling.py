@@ -1,9 +1,9 @@
 import pytest
 
-from fibernb.core.messages import Autoscale, Exit, Recall, Remember, Scale, SeatsChanged
+from fibernb.core.messages import Autoscale, CreateActor, CreateGroup, Exit, Recall, Remember, Scale, SeatsChanged
 from fibernb.core.settings import CoreSettings
 from fibernb.core.states import SeatState
-from fibernb.model import Outcome, Rank, Resources, TaskOptions
+from fibernb.model import ActorOptions, Outcome, Rank, Resources, TaskOptions
 from tests.core.bench import ANNA, Bench, F, task
 from tests.core.invariants import board_of
 
@@ -241,3 +241,38 @@ def test_scaling_by_hand_turns_it_off() -> None:
     bench.submit(1, 2)
     bench.wait(1.0)
     assert bench.status().seats == 1
+
+
+# ---- what runs beside the seats --------------------------------------------------------------------------
+
+
+def test_autoscaling_counts_actors_and_groups_that_ask_for_cpus() -> None:
+    bench = Bench(seats=0)
+    bench.say(Autoscale(maximum=8))
+    for number, cpus in ((90, 2000), (91, 0)):
+        options = ActorOptions(resources=Resources(milli_cpus=cpus))
+        bench.say(CreateActor(actor=task(number), function=F, args=b"", options=options))
+    assert board_of(bench.scheduler).scaling.seats == 2
+    bench.seat_all()
+    bench.say(CreateGroup(group=task(80), bundles=[Resources(), Resources(milli_cpus=1500)]))
+    bench.wait(0.2)
+    assert board_of(bench.scheduler).scaling.seats == 5
+    bench.seat_all()
+    assert board_of(bench.scheduler).placements[task(80)].placed()
+    bench.wait(100.0)
+    bench.wait(100.0)
+    assert board_of(bench.scheduler).scaling.seats == 5, "they need the seats to stay empty"
+    bench.submit(1, options=TaskOptions(placement=task(80)))
+    bench.submit(2, options=TaskOptions(placement=task(80)))
+    bench.wait(0.2)
+    assert board_of(bench.scheduler).scaling.seats == 5, "the group has got its cpus before"
+
+
+def test_a_worn_engine_goes_though_its_seat_is_wanted() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1, options=TaskOptions(max_calls=1))
+    bench.done(1, task(1))
+    bench.say(Scale(seats=2))
+    assert board_of(bench.scheduler).seats[0].state is SeatState.DRAINING
+    bench.acknowledge(9)
+    assert exits(bench) == [1]

@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from fibernb.core.commands import ShutDown, TellClient
+from fibernb.core.commands import FreeBlocks, KeepBlocks, ShutDown, TellClient
 from fibernb.core.errorvalues import ErrorValues
 from fibernb.core.events import (
     ClientAttached,
@@ -10,37 +10,57 @@ from fibernb.core.events import (
     EngineAttached,
     EngineUnreachable,
     LiveEngine,
+    MemoryLow,
     NodeLost,
     RecoverFrom,
     StartFailed,
+    StoreLost,
 )
 from fibernb.core.messages import (
     Acknowledge,
+    ActorExits,
     Autoscale,
+    Blocked,
+    CallActor,
     Cancel,
+    Checkpoint,
+    Consume,
+    CreateActor,
+    CreateGroup,
     Detach,
     Display,
     Done,
     Exit,
+    Fetch,
+    FindActor,
     Forget,
     Goodbye,
+    Hold,
     InterruptRanks,
+    KillActor,
     Output,
     Progress,
+    PutObjects,
     Recalled,
     Release,
     Remember,
+    RemoveGroup,
     RestartSeats,
     Said,
     Scale,
     Started,
+    State,
+    StateRequest,
     StatusRequest,
     Stop,
     Submit,
+    Sync,
+    Synced,
+    Unblocked,
 )
 from fibernb.core.scheduler import Scheduler
 from fibernb.core.settings import CoreSettings
-from fibernb.model import Call, Outcome, Result
+from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, Bench, F, of, task
 from tests.core.invariants import board_of, sizes
 
@@ -173,6 +193,56 @@ def test_a_life_with_all_events() -> None:
     bench.say(Stop(), client=7)
     assert of(bench.commands, ShutDown) == [ShutDown(reason="it was stopped")]
     assert bench.wait(1e6) == []
+
+
+def test_a_life_of_objects() -> None:
+    bench = Bench(seats=1)
+    bench.say(PutObjects(objects=[Result(task(1), b"", blocks=(7,))]), Hold(objects=[task(1)]))
+    assert bench.commands[-1] == KeepBlocks(blocks=[7])
+    bench.say(StateRequest(request=4, kind="objects"), Sync(request=5))
+    assert [state.total for state in bench.told(ANNA, State)] == [1]
+    assert bench.told(ANNA, Synced) == [Synced(request=5)]
+    bench.handle(StoreLost(generation=0, reason="gone"))
+    bench.say(Fetch(objects=[task(1)]), Consume(task=task(9), items=1))
+    assert bench.results()[task(1)][0] is Outcome.ERROR
+    bench.acknowledge(1)
+    bench.handle(ClientGone(client=ANNA), ClientAttached(client=ANNA, lease_s=60.0))
+    bench.wait(10.0)
+    assert board_of(bench.scheduler).objects.entries == {}
+    bench.say(PutObjects(objects=[Result(task(2), b"", blocks=(8,))]))
+    bench.say(Release(objects=[task(2)]))
+    assert bench.commands == [FreeBlocks(blocks=[8])]
+
+
+def test_a_life_of_actors_and_placement_groups() -> None:
+    bench = Bench(seats=1)
+    bench.say(CreateActor(actor=task(1), function=F, args=b""), FindActor(request=1, name="nobody"))
+    bench.seat_all()
+    bench.done(2, task(1))
+    bench.say(CallActor(actor=task(1), function=F, calls=[Call(task(2), b"")]), Blocked(task=task(2)))
+    bench.say(Unblocked(task=task(2)))
+    bench.tell(2, Checkpoint(state=b"state"))
+    assert board_of(bench.scheduler).actors[task(1)].checkpoint == b"state"
+    bench.tell(2, ActorExits())
+    bench.say(KillActor(actor=task(1)))
+    bench.say(CreateGroup(group=task(3), bundles=[Resources()]), RemoveGroup(group=task(3)))
+    bench.say(CreateGroup(group=task(4), bundles=[Resources()]))
+    bench.say(Release(objects=[task(3), task(4)]))
+    assert board_of(bench.scheduler).placements == {}
+    bench.say(CreateGroup(group=task(5), bundles=[Resources(milli_cpus=0)]))
+    bench.say(CreateActor(actor=task(6), function=F, args=b"", refs=(task(5),)))
+    bench.seat_all()
+    bench.say(Release(objects=[task(5)]))
+    bench.say(Release(objects=[task(6)]))
+    bench.submit(7, options=TaskOptions(environment="{}"))
+    bench.seat_all()
+    bench.done(bench.engine(-3), task(7))
+    bench.wait(60.0)
+    bench.say(CreateGroup(group=task(8), bundles=[Resources(milli_cpus=0)], detached=True))
+    bench.say(Release(objects=[task(8)]))
+    bench.wait(1.0)
+    assert task(8) in board_of(bench.scheduler).placements
+    bench.handle(MemoryLow(node="local", used_bytes=9, limit_bytes=8, engines=[]))
 
 
 def test_those_who_are_away_get_their_results_later() -> None:

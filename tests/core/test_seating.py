@@ -11,11 +11,23 @@ from fibernb.core.events import (
     RecoverFrom,
     StartFailed,
 )
-from fibernb.core.messages import Done, Exit, Remember, RestartSeats, Scale, SeatsChanged, Submit
+from fibernb.core.messages import (
+    ActorRecord,
+    Cancel,
+    CreateActor,
+    Done,
+    Exit,
+    Remember,
+    RestartSeats,
+    Scale,
+    SeatsChanged,
+    Submit,
+)
 from fibernb.core.settings import CoreSettings
-from fibernb.model import Call, Outcome, Resources, Result
+from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, Bench, F, of, task
 from tests.core.invariants import board_of
+from tests.core.test_acting import A, make
 
 
 def attach(bench: Bench, engine: int, rank: int) -> None:
@@ -51,7 +63,7 @@ def test_a_node_may_tell_that_it_has_more() -> None:
     assert bench.starts() == []
     bench.handle(NodeUp(node="local", slots=2, capacity=Resources(milli_gpus=7)))
     assert bench.starts() == [1]
-    assert board_of(bench.scheduler).nodes["local"].capacity.milli_gpus == 7
+    assert board_of(bench.scheduler).nodes["local"].stock.capacity.milli_gpus == 7
 
 
 def test_an_engine_that_does_not_attach_in_time_is_replaced() -> None:
@@ -308,3 +320,68 @@ def test_an_engine_may_end_after_its_node() -> None:
     board_of(bench.scheduler).nodes.clear()
     bench.exit(1)
     assert board_of(bench.scheduler).engines == {}
+
+
+# ---- seats beside the declared ones ----------------------------------------------------------------------
+
+
+def test_seats_beside_the_declared_ones_go_with_their_engines() -> None:
+    bench = Bench(seats=1)
+    none = TaskOptions(resources=Resources(milli_cpus=0))
+    bench.submit(1, options=none)
+    [start] = of(bench.commands, StartEngine)
+    bench.handle(StartFailed(engines=[start.engine], reason="no memory"))
+    bench.wait(0.2)
+    bench.seat_all()
+    [engine] = bench.calls()
+    bench.done(engine, task(1))
+    bench.exit(engine)
+    assert list(board_of(bench.scheduler).seats) == [0]
+    bench.submit(2, options=none)
+    [start] = of(bench.commands, StartEngine)
+    bench.handle(StartFailed(engines=[start.engine], reason="no memory"))
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.wait(0.2)
+    assert list(board_of(bench.scheduler).seats) == [0]
+
+
+def test_an_actor_is_restarted_on_its_seat() -> None:
+    bench = Bench(seats=1)
+    engine = make(bench, max_restarts=1)
+    bench.exit(engine)
+    assert bench.starts() == [-2]
+    bench.seat_all()
+    [(engine, _)] = bench.runs()
+    bench.exit(engine)
+    assert list(board_of(bench.scheduler).seats) == [0]
+
+
+def test_a_seat_waits_for_its_node() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, options=TaskOptions(resources=Resources(milli_cpus=0)))
+    [start] = of(bench.commands, StartEngine)
+    bench.handle(StartFailed(engines=[start.engine], reason="no memory"))
+    board = board_of(bench.scheduler)
+    node = board.nodes.pop("local")
+    bench.wait(0.2)
+    assert not bench.starts()
+    board.nodes["local"] = node
+    bench.drain()
+    assert bench.starts() == [-2]
+
+
+def test_an_actor_from_a_hub_before_this_one() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=7, rank=-2, pid=1)]))
+    record = ActorRecord(create=CreateActor(actor=A, function=F, args=b""), code=b"code of f")
+    bench.handle(EngineAttached(engine=7, rank=-2, pid=1, actor=record))
+    assert board_of(bench.scheduler).actors[A].rank == -2
+
+
+def test_pinned_tasks_that_depend_on_each_other_go_with_their_seat() -> None:
+    bench = Bench(seats=0, slots=1)
+    bench.say(Scale(seats=2))
+    bench.pin(1, [1])
+    bench.pin(2, [1], deps=[task(1)])
+    bench.say(Scale(seats=1))
+    assert set(bench.results()) == {task(1), task(2)}

@@ -1,7 +1,7 @@
 import pytest
 
 from fibernb.core.events import EngineAttached, LiveEngine, NodeUp, RecoverFrom
-from fibernb.core.messages import Forget, PutObjects, Recall, Run, Scale, Started, Submit
+from fibernb.core.messages import Blocked, Exit, Forget, PutObjects, Recall, Run, Scale, Started, Submit, Unblocked
 from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, G, task
@@ -405,3 +405,64 @@ def test_one_large_call_among_small_ones_travels_alone() -> None:
     sizes = [1, 1, 1, 1000, 1, 1, 1, 1, 1]
     bench.say(Submit(function=F, calls=[Call(task(number), b"x" * size) for number, size in enumerate(sizes)]))
     assert lengths(bench) == [1, 1]
+
+
+# ---- engines that wear out, and those beside the seats ---------------------------------------------------
+
+
+def test_an_engine_is_replaced_when_it_has_run_a_function_often_enough() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-5)
+    bench.submit(1, 2, 3, options=TaskOptions(max_calls=2))
+    assert bench.calls() == {1: [task(1), task(2)]}
+    bench.submit(4)
+    assert not bench.runs()
+    bench.done(1, task(1), task(2), run_s=1e-5)
+    bench.acknowledge(9)
+    assert bench.sent(Exit) == [(1, Exit())]
+    bench.exit(1, 0)
+    assert bench.starts() == [0]
+    bench.seat_all()
+    [(engine, calls)] = bench.calls().items()
+    assert engine != 1
+    assert calls == [task(3), task(4)]
+
+
+def test_ordinary_tasks_run_in_the_place_of_one_that_waits() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-5)
+    bench.submit(1)
+    bench.submit(2, 3, function=G)
+    bench.say(Blocked(task=task(1)))
+    bench.seat_all()
+    [(extra, calls)] = bench.calls().items()
+    assert calls == [task(2)]
+    bench.done(extra, task(2), run_s=1e-5)
+    assert bench.calls() == {extra: [task(3)]}
+
+
+def test_and_get_no_more_when_that_one_goes_on() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-3)
+    bench.submit(1, function=G)
+    bench.submit(2, 3)
+    bench.say(Blocked(task=task(1)))
+    bench.seat_all()
+    [extra] = bench.calls()
+    bench.say(Unblocked(task=task(1)))
+    bench.submit(4)
+    assert not bench.runs()
+    bench.done(extra, task(2))
+    assert not bench.runs()
+
+
+def test_there_may_be_more_room_than_tasks() -> None:
+    bench = Bench(seats=2)
+    bench.submit(1, 2)
+    bench.say(Blocked(task=task(1)), Blocked(task=task(2)))
+    bench.submit(3)
+    bench.seat_all()
+    [extra] = bench.calls()
+    bench.done(extra, task(3))
+    bench.submit(4)
+    assert bench.calls() == {extra: [task(4)]}

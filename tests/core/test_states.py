@@ -32,7 +32,7 @@ def test_every_state_but_the_first_can_be_reached_and_left() -> None:
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(TaskState, repeat=2)))
 def test_tasks_move_as_their_table_says(old: TaskState, new: TaskState) -> None:
-    group = Group((5, b"f", None, b""), Client(5, 1.0, None), Function(b"f", b"", "f"), DEFAULT_OPTIONS, None)
+    group = Group((5, b"f", None, b"", 0), Client(5, 1.0, None), Function(b"f", b"", "f"), DEFAULT_OPTIONS, None)
     task = Task(7, Call(7, b""), group, old)
     if (old, new) in TASK_MOVES:
         move_task(task, new)

@@ -1,6 +1,8 @@
 from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
 from fibernb.core.messages import (
+    CallActor,
     Cancel,
+    CreateActor,
     DefineFunction,
     Done,
     Interrupt,
@@ -12,8 +14,8 @@ from fibernb.core.messages import (
     SubmitPinned,
 )
 from fibernb.core.settings import CoreSettings
-from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
-from tests.core.bench import ANNA, BERT, Bench, F, task
+from fibernb.model import STREAM_IDS, STREAMING, Call, Outcome, Resources, Result, TaskOptions
+from tests.core.bench import ANNA, BERT, Bench, F, G, task
 from tests.core.invariants import board_of, sizes
 
 GPU = TaskOptions(resources=Resources(milli_gpus=1000))
@@ -345,3 +347,53 @@ def test_large_arguments_are_reckoned_by_the_largest() -> None:
     bench.say(Submit(function=F, calls=[Call(task(1), b"x" * 1500), Call(task(2), b"x")]))
     (group,) = board_of(bench.scheduler).groups.values()
     assert group.call_bytes == 1500
+
+
+def test_what_arguments_contain_is_kept_but_not_waited_for() -> None:
+    bench = Bench(seats=2)
+    bench.say(PutObjects(objects=[Result(task(1), b"one")]))
+    bench.submit(2)
+    bench.submit(3, refs=[task(1), task(2), task(2)])
+    assert bench.calls() == {2: [task(3)]}
+    bench.say(Release(objects=[task(1)]))
+    assert set(board_of(bench.scheduler).objects.entries) == {task(1), task(2)}
+    bench.done(2, task(3))
+    assert board_of(bench.scheduler).objects.entries == {}
+
+
+def test_what_is_contained_and_an_input_counts_once() -> None:
+    bench = Bench(seats=1)
+    bench.say(PutObjects(objects=[Result(task(1), b"one")]))
+    bench.submit(3, deps=[task(1)], refs=[task(1)])
+    assert board_of(bench.scheduler).objects.entries[task(1)].uses == 1
+
+
+def test_calls_of_an_actor_line_up() -> None:
+    bench = Bench(seats=1)
+    bench.say(CreateActor(actor=task(9), function=F, args=b"make"))
+    bench.say(CallActor(actor=task(9), function=G, calls=[Call(task(1), b"")]))
+    assert [waiting.id for waiting in board_of(bench.scheduler).actors[task(9)].calls.tasks()] == [task(1)]
+
+
+def test_after_a_restart_streams_find_their_items() -> None:
+    for over in (False, True):
+        bench = Bench(seats=0)
+        bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+        holds = [] if over else [task(0)]
+        bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=1, holds=holds, running=True, redelivers=1))
+        end = [Result(task(0), b"2")] if over else []
+        bench.answer(1, Result(task(1), b"item"), Result(task(2), b"item"), *end)
+        failed = Result(task(STREAM_IDS), b"oops", Outcome.ERROR)
+        bench.say(PutObjects(objects=[failed]))
+        bench.submit(0, options=TaskOptions(num_returns=STREAMING))
+        assert list(bench.results()) == [task(1), task(2)] + [task(0)] * over
+
+
+def test_after_a_restart_calls_find_their_engines_though_their_inputs_have_failed() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=1, holds=[task(0)], running=True))
+    bench.say(PutObjects(objects=[Result(task(5), b"oops", Outcome.ERROR)]))
+    bench.submit(0, deps=[task(5)], options=TaskOptions(num_returns=STREAMING))
+    assert bench.results() == {task(0): (Outcome.ERROR, b"oops")}
+    assert board_of(bench.scheduler).streams == {}

@@ -1,8 +1,20 @@
 from fibernb.core.events import ClientAttached, ClientGone, EngineAttached, LiveEngine, RecoverFrom
-from fibernb.core.messages import Cancel, Done, Output, Remember, Scale, Started
-from fibernb.core.taking import release_resources
-from fibernb.model import Outcome, Resources, Result, TaskOptions
-from tests.core.bench import ANNA, BERT, Bench, F, task
+from fibernb.core.messages import (
+    Blocked,
+    CallActor,
+    Cancel,
+    CreateActor,
+    Done,
+    Fetch,
+    Output,
+    PutObjects,
+    Remember,
+    Scale,
+    Started,
+)
+from fibernb.core.states import SeatState, TaskState
+from fibernb.model import STREAMING, ActorOptions, Call, Outcome, Resources, Result, TaskOptions
+from tests.core.bench import ANNA, BERT, Bench, F, G, task
 from tests.core.invariants import board_of, sizes
 
 AGAIN = TaskOptions(max_retries=2, retry_exceptions=True)
@@ -91,36 +103,65 @@ def test_errors_are_tried_again_where_asked() -> None:
     bench = Bench(seats=1)
     bench.submit(1, options=AGAIN)
     for _ in range(2):
-        bench.done(1, task(1), outcome=Outcome.ERROR)
+        bench.done(1, task(1), outcome=Outcome.RETRY)
         assert bench.results() == {}
         assert bench.calls() == {1: [task(1)]}
-    bench.done(1, task(1), outcome=Outcome.ERROR, value=b"oops")
+    bench.done(1, task(1), outcome=Outcome.RETRY, value=b"oops")
     assert bench.results() == {task(1): (Outcome.ERROR, b"oops")}
+
+
+def test_lost_inputs_are_made_again_before_the_task_runs() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.answer(1, Result(task(1), b"", blocks=(7,)))
+    bench.pin(2, [0], deps=[task(1)])
+    bench.submit(3, deps=[task(1)])
+    bench.answer(1, Result(task(2), b"", Outcome.LOST, (), (7,)))
+    assert bench.calls() == {1: [task(1)]}
+    bench.answer(1, Result(task(1), b"", blocks=(8,)))
+    assert bench.calls() == {1: [task(2)]}
+    assert [run.inputs for _, run in bench.runs()] == [[Result(task(1), b"", blocks=(8,))]]
+    bench.done(1, task(2))
+    bench.answer(1, Result(task(3), b"", Outcome.LOST, (), (8,)))
+    assert bench.calls() == {1: [task(1)]}
+    bench.answer(1, Result(task(1), b"", blocks=(9,)))
+    assert bench.calls() == {1: [task(3)]}
+    assert board_of(bench.scheduler).tasks[task(3)].attempts == 0
+
+
+def test_inputs_that_only_the_engine_misses_cost_an_attempt() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, options=TaskOptions(max_retries=1))
+    bench.answer(1, Result(task(1), b"", Outcome.LOST, (), (7,)))
+    assert bench.calls() == {1: [task(1)]}
+    bench.answer(1, Result(task(1), b"", Outcome.LOST, (), (7,)))
+    lost = b"object %d lost: arguments of the call are gone: call it again" % task(1)
+    assert bench.results() == {task(1): (Outcome.ERROR, lost)}
+
+
+def test_arguments_that_are_lost_fail_the_task() -> None:
+    bench = Bench(seats=1)
+    bench.say(PutObjects(objects=[Result(task(9), b"", blocks=(7,))]))
+    bench.submit(1, refs=[task(9)])
+    bench.answer(1, Result(task(1), b"", Outcome.LOST, (), (7,)))
+    assert bench.results() == {
+        task(1): (Outcome.ERROR, b"object %d lost: arguments of the call are gone: call it again" % task(9))
+    }
 
 
 def test_a_cancelled_task_is_not_tried_again() -> None:
     bench = Bench(seats=1)
     bench.submit(1, options=AGAIN)
     bench.say(Cancel(tasks=[task(1)]))
-    bench.done(1, task(1), outcome=Outcome.ERROR)
-    assert set(bench.results()) == {task(1)}
+    bench.done(1, task(1), outcome=Outcome.RETRY)
+    assert bench.results() == {task(1): (Outcome.CANCELLED, b"cancelled: it was cancelled")}
 
 
 def test_resources_come_back_with_the_result() -> None:
     bench = Bench(seats=1)
     bench.submit(1, options=TaskOptions(resources=Resources(milli_gpus=1500)))
     bench.done(1, task(1))
-    assert board_of(bench.scheduler).nodes["local"].milli_gpus == 0
-
-
-def test_a_node_that_is_gone_gets_nothing_back() -> None:
-    bench = Bench(seats=1)
-    bench.submit(1, options=TaskOptions(resources=Resources(milli_gpus=1500)))
-    board = board_of(bench.scheduler)
-    engine = board.engines[1]
-    board.nodes.clear()
-    release_resources(board, engine, engine.line[0])
-    assert board.nodes == {}
+    assert board_of(bench.scheduler).nodes["local"].stock.devices.used() == 0
 
 
 def test_signs_of_life() -> None:
@@ -135,6 +176,20 @@ def test_signs_of_life() -> None:
     bench.tell(1, Started(position=1), Started(position=99))
     assert engine.started == 2
     assert bench.status().engines[0].task == task(2)
+
+
+def test_calls_given_back_wait_for_what_was_lost_meanwhile() -> None:
+    bench = Bench(seats=2)
+    bench.learn(1e-3)
+    bench.submit(5)
+    bench.answer(1, Result(task(5), b"", blocks=(7,)), run_s=0.001)
+    bench.pin(99, [1])
+    bench.submit(1, 2, deps=[task(5)])
+    bench.pin(100, [0])
+    bench.say(Fetch(objects=[task(5)], lost=[7]))
+    bench.recalled(1, 3, 4)
+    waiting = board_of(bench.scheduler).tasks[task(2)]
+    assert (waiting.state, waiting.blockers) == (TaskState.WAITING, 1)
 
 
 def test_calls_given_back_keep_their_order() -> None:
@@ -195,6 +250,87 @@ def test_a_namespace_that_cannot_be_restored_is_told() -> None:
     bench.done(2, 1, outcome=Outcome.ERROR)
     assert bench.calls() == {2: [task(1)]}
     assert bench.status().problem == "a part of the namespace could not be restored on rank 0"
+
+
+def test_after_a_restart_what_is_to_be_tried_again_is_submitted_again() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    holds = [task(1)]
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=1, holds=holds, running=True, redelivers=1))
+    bench.answer(1, Result(task(1), b"oops", Outcome.RETRY), Result(task(2), b"", Outcome.LOST, (), (7,)))
+    board = board_of(bench.scheduler)
+    assert (board.tasks, board.orphans) == ({}, {})
+    bench.submit(1)
+    assert bench.calls() == {1: [task(1)]}
+
+
+def test_blocks_of_results_that_nobody_needs_are_freed() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-3)
+    bench.submit(1, 2)
+    bench.say(Cancel(tasks=[task(2)]))
+    more = (Result(task(3), b"", blocks=(9,)),)
+    bench.answer(1, Result(task(1), b"", Outcome.RETRY, (), (7,)), Result(task(2), b"", blocks=(8,), more=more))
+    assert bench.blocks() == ([], [7, 8, 9])
+
+
+def test_what_a_passed_over_call_has_lost_is_nothing_to_free() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-3)
+    bench.submit(1, 2)
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.answer(1, Result(task(1), b""), Result(task(2), b"", Outcome.LOST, (), (7,)))
+    assert bench.blocks() == ([], [])
+
+
+def test_items_of_streams_are_no_tasks() -> None:
+    bench = Bench(seats=1)
+    bench.submit(0, options=TaskOptions(num_returns=STREAMING))
+    bench.answer(1, Result(task(1), b"item"))
+    board = board_of(bench.scheduler)
+    assert board.history.total == 0
+    bench.answer(1, Result(task(2), b"item"), Result(task(0), b"2"), run_s=0.3)
+    assert board.functions.by_digest[F].run_s == 0.3
+    assert [list(span.ids) for span in board.history.newest_first()] == [[task(0)]]
+
+
+def test_calls_of_an_actor_may_be_answered_in_any_order() -> None:
+    bench = Bench(seats=1)
+    options = ActorOptions(max_concurrency=2)
+    bench.say(CreateActor(actor=task(9), function=F, args=b"make", options=options))
+    bench.seat_all()
+    bench.done(2, task(9))
+    bench.say(CallActor(actor=task(9), function=G, calls=[Call(task(number), b"") for number in (1, 2)]))
+    bench.done(2, task(2))
+    bench.done(2, task(1))
+    assert bench.results() == {task(1): (Outcome.OK, b"value")}
+
+
+def test_a_task_that_has_waited_is_seen_to_be_over() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.say(Blocked(task=task(1)))
+    assert board_of(bench.scheduler).engines[1].blocked == {task(1)}
+    bench.done(1, task(1))
+    assert board_of(bench.scheduler).engines[1].blocked == set()
+
+
+def test_an_engine_that_has_run_a_function_often_enough_goes() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, options=TaskOptions(max_calls=1))
+    bench.done(1, task(1))
+    assert board_of(bench.scheduler).engines[1].worn
+    assert board_of(bench.scheduler).seats[0].state not in (SeatState.IDLE, SeatState.BUSY)
+
+
+def test_what_ran_when_is_noted() -> None:
+    bench = Bench(seats=1)
+    bench.learn(1e-3)
+    bench.submit(1, 2)
+    bench.tell(1, Done(sequence=2, results=[Result(task(1), b""), Result(task(2), b"", Outcome.ERROR)], began_s=5.0))
+    span = next(board_of(bench.scheduler).history.newest_first())
+    assert (span.engine, span.rank, span.function, span.began_s) == (1, 0, "f", 5.0)
+    assert (list(span.ids), span.failed) == ([task(1), task(2)], (task(2),))
 
 
 def test_after_a_restart_results_may_come_before_their_clients() -> None:

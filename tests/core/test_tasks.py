@@ -9,7 +9,7 @@ from fibernb.model import DEFAULT_OPTIONS, Call, Rank, Resources, TaskId, TaskOp
 
 def group(options: TaskOptions = DEFAULT_OPTIONS, parent: TaskId | None = None) -> Group:
     client = Client(5, 60.0, None)
-    return Group((5, b"f", parent, b""), client, Function(b"f", b"code", "f"), options, parent)
+    return Group((5, b"f", parent, b"", 0), client, Function(b"f", b"code", "f"), options, parent)
 
 
 def task(options: TaskOptions = DEFAULT_OPTIONS, rank: Rank = ANY_RANK) -> Task:
@@ -21,7 +21,7 @@ def test_a_group_knows_what_its_calls_need() -> None:
     assert group(TaskOptions(max_retries=0)).alone
     special = group(TaskOptions(resources=Resources(milli_gpus=1)))
     assert not special.plain
-    assert special.alone
+    assert not special.alone
     assert group(TaskOptions(num_returns=2)).tied
     assert group(parent=3).tied
     assert group(parent=3).members == {}

@@ -26,6 +26,7 @@ from tests.engine.fakehub import FakeHub
 NODE_PROGRAM = "import sys, pathlib, fibernb.engine.node as node; sys.exit(node.main(pathlib.Path(sys.argv[1])))"
 RANK = 3
 ENGINE = 7
+SEAT = Seat(engine=ENGINE, rank=RANK)
 
 _names = itertools.count()
 
@@ -36,7 +37,7 @@ class InProcess:
     def __init__(self) -> None:
         self.engine: Engine | None = None
 
-    def play(self, scenario: Callable[[FakeHub], None]) -> int:
+    def play(self, scenario: Callable[[FakeHub], None], seat: Seat = SEAT) -> int:
         """The exit code of the engine, once the scenario is over; an assertion that fails there fails here."""
         hub = FakeHub(f"memory:engine-{next(_names)}")
         self.engine = Engine(address=hub.listener.address, key="key")
@@ -54,7 +55,7 @@ class InProcess:
 
         director = threading.Thread(target=direct)
         director.start()
-        code = self.engine.run(Seat(engine=ENGINE, rank=RANK))
+        code = self.engine.run(seat)
         director.join()
         hub.close()
         if failures:

@@ -8,8 +8,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fibernb import serialize
-from fibernb.core.messages import Display, Done, Message, Output, Progress, Recalled, Run, Started
-from fibernb.model import DEFAULT_OPTIONS, Call, EngineId, Result, TaskId, TaskOptions
+from fibernb.core.messages import (
+    ActorExits,
+    ActorRecord,
+    Checkpoint,
+    CreateActor,
+    Display,
+    Done,
+    Message,
+    Output,
+    Progress,
+    Recalled,
+    Run,
+    Started,
+)
+from fibernb.model import DEFAULT_OPTIONS, ActorOptions, Call, EngineId, Result, TaskId, TaskOptions
 from fibernb.transport import Listener, Peer, listen
 from fibernb.wire import codec
 from fibernb.wire.handshake import (
@@ -17,13 +30,16 @@ from fibernb.wire.handshake import (
     EngineHello,
     Fork,
     ForkFailed,
+    MemoryShort,
     NodeHello,
     ProcessExited,
     Seat,
+    StoreEnded,
     Welcome,
 )
 
 PATIENCE_S = 20.0
+DEFAULT_ACTOR = ActorOptions()
 WELCOME = Welcome(cluster="test", version="0", hub_pid=1)
 
 
@@ -46,8 +62,11 @@ class FakeHub:
         self.said: list[Output | Display | Progress] = []
         self.heard: list[Message] = []  # in order, of all engines
         self.recalled: list[Recalled] = []
+        self.checkpoints: list[Checkpoint] = []
+        self.actor_exits: list[ActorExits] = []
         self.exits: dict[EngineId, ProcessExited] = {}
         self.failed: list[ForkFailed] = []
+        self.told: list[StoreEnded | MemoryShort] = []
         self.positions: dict[EngineId, int] = {}
         self.dones_at_hello: dict[EngineId, int] = {}
         self._engines: dict[Peer, EngineId] = {}
@@ -102,8 +121,10 @@ class FakeHub:
     def _take_from_node(self, message: Any) -> None:
         if isinstance(message, ForkFailed):
             self.failed.append(message)
-        else:
+        elif isinstance(message, ProcessExited):
             self.exits[message.engine] = message
+        else:
+            self.told.append(message)
 
     def _take_from_engine(self, engine: EngineId, message: Any) -> None:
         if not isinstance(message, Started):
@@ -113,6 +134,10 @@ class FakeHub:
             self.results.update((result.id, result) for result in message.results)
         elif isinstance(message, Recalled):
             self.recalled.append(message)
+        elif isinstance(message, Checkpoint):
+            self.checkpoints.append(message)
+        elif isinstance(message, ActorExits):
+            self.actor_exits.append(message)
         elif isinstance(message, Output | Display | Progress):
             self.said.append(message)
 
@@ -158,6 +183,28 @@ class FakeHub:
         self.positions[engine] = position + len(calls)
         self.listener.send(self.datas[engine], codec.encode(run))
         return [call.id for call in calls]
+
+    def create(
+        self,
+        engine: EngineId,
+        kind: type,
+        *args: Any,
+        options: ActorOptions = DEFAULT_ACTOR,
+        restarts: int = 0,
+        checkpoint: bytes | None = None,
+        gpus: tuple[int, ...] = (),
+    ) -> TaskId:
+        """Make an actor; its number."""
+        digest, code = serialize.dumps_function(kind)
+        actor = next(self._tasks)
+        pickled = serialize.dumps_call(args, {}, NotThere)[0]
+        create = CreateActor(actor=actor, function=digest, args=pickled, options=options)
+        record = ActorRecord(create=create, code=code, restarts=restarts, checkpoint=checkpoint)
+        position = self.positions[engine]
+        self.positions[engine] += 1
+        run = Run(function=digest, calls=[Call(actor, pickled)], position=position, actor=record, gpus=gpus)
+        self.listener.send(self.datas[engine], codec.encode(run))
+        return actor
 
     def call(self, engine: EngineId, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run one call; its value, or its exception raised."""

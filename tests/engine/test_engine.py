@@ -11,7 +11,7 @@ import pytest
 
 from fibernb import serialize
 from fibernb.core.messages import Forget, Interrupt, Recall, Recalled, Run
-from fibernb.engine import runner
+from fibernb.engine import batches
 from fibernb.errors import ProtocolError, SerializationError, TaskCancelled, TaskError
 from fibernb.model import Call, Outcome, Result, TaskOptions
 from fibernb.wire import codec
@@ -134,7 +134,7 @@ def test_several_values(in_process: InProcess, count: int) -> None:
         (task,) = hub.send(ENGINE, range, (count,), options=TaskOptions(num_returns=count))
         hub.value(task)
         result = hub.results[task]
-        values = [serialize.loads(data) for data in (result.value, *result.more)]
+        values = [serialize.loads(part.value) for part in (result, *result.more)]
         assert values == ([*range(count)] if count else [None])
 
     in_process.play(scenario)
@@ -491,13 +491,13 @@ def test_a_function_whose_unpickling_exits_fails_its_calls(in_process: InProcess
 
 
 def test_results_that_no_message_can_hold(in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "MAX_RESULT_BYTES", 10_000)
+    monkeypatch.setattr(batches, "MAX_RESULT_BYTES", 10_000)
 
     def scenario(hub: FakeHub) -> None:
         with pytest.raises(SerializationError, match="result of bytes takes 20,0"):
             hub.call(ENGINE, bytes, 20_000)
         (several,) = hub.send(ENGINE, several_of, (6000,), options=TaskOptions(num_returns=2))
-        with pytest.raises(SerializationError, match="12,0"):
+        with pytest.raises(SerializationError, match=r"result of several_of.* 12,0"):
             hub.value(several)
         with pytest.raises(SerializationError, match="the ValueError that the task raised"):
             hub.call(ENGINE, raise_large, 20_000)

@@ -14,7 +14,7 @@ def run(position: int, *tasks: int) -> Run:
 
 def finish(ledger: Ledger, position: int, task: int) -> None:
     assert ledger.begin(position, task) is Verdict.RUN
-    ledger.end(Result(task, b""), 0.5)
+    ledger.end(Result(task, b""), 1.0, 0.5)
 
 
 def test_results_are_packed_in_order_with_the_time_they_took() -> None:
@@ -57,7 +57,7 @@ def test_recall_of_what_waits_and_of_what_was_not_read() -> None:
     assert ledger.begin(0, 11) is Verdict.RUN
     assert ledger.recall(Recall(position=0, until=2)) == Recalled(position=1, until=2)
     assert ledger.recall(Recall(position=3, until=5)) == Recalled(position=3, until=5)
-    ledger.end(Result(11, b""), 0.0)
+    ledger.end(Result(11, b""), 1.0, 0.0)
     verdicts = [ledger.begin(position, 11 + position) for position in range(1, 6)]
     assert verdicts == [Verdict.SKIP, Verdict.RUN, Verdict.SKIP, Verdict.SKIP, Verdict.RUN]
 
@@ -76,7 +76,7 @@ def test_a_task_is_stopped_before_it_begins_or_interrupted_while_it_runs() -> No
     assert ledger.begin(0, 11) is Verdict.RUN
     assert ledger.stop(11)
     assert not ledger.stop(12)
-    ledger.end(Result(11, b""), 0.0)
+    ledger.end(Result(11, b""), 1.0, 0.0)
     assert ledger.begin(1, 12) is Verdict.STOP
     assert ledger.begin(2, 12) is Verdict.RUN
 
@@ -96,7 +96,7 @@ def test_standing_after_recalls() -> None:
     ledger.recall(Recall(position=2, until=9))
     standing, generation = ledger.restand()
     assert (standing.received, standing.holds, standing.running, standing.redelivers) == (4, [11, 12], True, [])
-    ledger.end(Result(11, b""), 0.0)
+    ledger.end(Result(11, b""), 1.0, 0.0)
     assert ledger.accept([run(4, 15)], generation)
     verdicts = [ledger.begin(position, 11 + position) for position in range(1, 5)]
     assert verdicts == [Verdict.RUN, Verdict.SKIP, Verdict.SKIP, Verdict.RUN]

@@ -4,6 +4,7 @@ memory."""
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any, cast
 
 from fibernb import transport
@@ -15,6 +16,7 @@ from fibernb.hub.admission import Admission, Identity
 from fibernb.hub.hub import Hub
 from fibernb.hub.limits import Limit
 from fibernb.hub.node import Host
+from fibernb.hub.store import StoreDoor
 from fibernb.model import Resources
 from fibernb.transport import Link
 from fibernb.wire import codec, credentials
@@ -27,6 +29,7 @@ from fibernb.wire.handshake import (
 )
 
 KEY = "the key of the cluster"
+NO_STORE = Path("/nonexistent/store.sock")
 _numbers = itertools.count()
 
 
@@ -124,7 +127,7 @@ class Peer:
 class Room:
     """A hub in memory, with everything around it in the test's hands."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Path = NO_STORE) -> None:
         self.address = f"memory:hub-{next(_numbers)}"
         self.now = 1000.0
         self.scheduler = FakeScheduler()
@@ -136,6 +139,7 @@ class Room:
             self.process,
             Admission(Identity("alpha", KEY), Limit(8, "the test allows 8")),
             Host("here", Resources(milli_cpus=0, milli_gpus=2000), 60.0, lambda: "the last line"),
+            StoreDoor(store, KEY),
             clock=lambda: self.now,
         )
 

@@ -22,6 +22,7 @@ from fibernb.hub.connection import (
     read_connection,
     write_connection,
 )
+from fibernb.wire.handshake import PROTOCOL
 
 
 @pytest.fixture
@@ -98,9 +99,9 @@ def test_no_cluster(config: Config, target: str) -> None:
         b"\xff\xfe",
         b"[]",
         b"{}",
-        b'{"protocol": 1}',
+        b'{"protocol": %d}' % PROTOCOL,
         b'{"protocol": "one"}',
-        b'{"protocol": 1, "name": 3, "address": "", "key": "", "pid": 0}',
+        b'{"protocol": %d, "name": 3, "address": "", "key": "", "pid": 0}' % PROTOCOL,
         b"[" * 60_000,
         b" " * 100_000,
     ],

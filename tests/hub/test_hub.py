@@ -23,6 +23,8 @@ from fibernb.core.events import (
     StartFailed,
 )
 from fibernb.core.messages import (
+    ActorRecord,
+    CreateActor,
     Done,
     Exit,
     HubStops,
@@ -91,6 +93,20 @@ def attached(room: Room, engine: int = 1) -> tuple[Peer, Peer]:
     assert data.receive() == WELCOME
     assert room.heard() == [EngineAttached(engine=engine, rank=0, pid=500 + engine)]
     return control, data
+
+
+def test_an_engine_is_forked_into_its_environment(begun: Room) -> None:
+    node = begun.node()
+    assert node.receive() == WELCOME
+    begun.order(StartEngine(engine=3, rank=-2, node="here", environment='{"env_vars":{}}'))
+    assert node.receive() == Fork(seats=[Seat(engine=3, rank=-2, environment='{"env_vars":{}}')])
+
+
+def test_an_engine_tells_which_actor_lives_in_it(seated: Room) -> None:
+    record = ActorRecord(create=CreateActor(actor=5, function=b"f", args=b"a"), code=b"c", restarts=2)
+    seated.control(1)
+    seated.data(1, actor=record)
+    assert seated.heard() == [EngineAttached(engine=1, rank=0, pid=501, actor=record)]
 
 
 # ---- clients -------------------------------------------------------------------------------------------

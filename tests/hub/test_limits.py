@@ -58,8 +58,8 @@ def test_the_administrators_cap(system: System) -> None:
 
 
 def test_open_files(system: System) -> None:
-    system.files = 1064
-    assert found() == (500, "1064 open files are allowed (ulimit -Hn)")
+    system.files = 1564
+    assert found() == (500, "1564 open files are allowed (ulimit -Hn)")
     system.files = 10
     assert found().seats == 0
 

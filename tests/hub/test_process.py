@@ -17,7 +17,6 @@ from fibernb.config import Config
 from fibernb.errors import ConfigError
 from fibernb.hub import logs, place, process
 from fibernb.hub.spawn import READY, spawn_node
-from fibernb.model import Resources
 
 
 class FakeHub:
@@ -126,13 +125,6 @@ def test_signals_reach_the_hub() -> None:
             signal.signal(number, handler)
     assert hub.reason == "the hub was told to end (SIGTERM)"
     assert hub.ended
-
-
-def test_configured_resources_become_the_nodes_capacity() -> None:
-    config = Config(resources={"gpus": 2, "memory": 8e9, "licence": 1.5})
-    assert process._capacity(config) == Resources(
-        milli_cpus=0, milli_gpus=2000, memory_bytes=8_000_000_000, custom={"licence": 1500}
-    )
 
 
 def test_spawning_where_there_is_no_python(monkeypatch: pytest.MonkeyPatch) -> None:

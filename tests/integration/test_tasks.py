@@ -116,7 +116,7 @@ def test_values_that_cannot_come_back_are_named() -> None:
     with pytest.raises(SerializationError, match=r"\[1\]"):
         fnb.get(fnb.remote(lock).remote())
     with pytest.raises(SerializationError, match=r"args\[0\]"):
-        fnb.remote(lock).remote(threading.Lock())
+        fnb.remote(lambda lock: lock).remote(threading.Lock())
 
 
 def test_dependencies() -> None:
@@ -379,18 +379,16 @@ def test_output_of_tasks_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     wait_until(lambda: "from afar" in capfd.readouterr().out)
 
 
-def test_a_waiting_task_on_the_only_seat_is_an_error(cluster: Cluster) -> None:
-    leaf = fnb.remote(lambda: 1)
-
-    def branch() -> object:
+def test_a_waiting_task_on_the_only_seat_lends_it(cluster: Cluster) -> None:
+    @fnb.remote
+    def tree(depth: int) -> int:
         import fibernb
 
-        return fibernb.get(leaf.remote())
+        return 1 if not depth else sum(fibernb.get([tree.remote(depth - 1), tree.remote(depth - 1)]))
 
     cluster.scale(1)
     wait_until(lambda: len(cluster.status().engines) == 1)
     try:
-        with pytest.raises(ClusterError, match="the only one"):
-            fnb.get(fnb.remote(branch).remote(), timeout=60)
+        assert fnb.get(tree.remote(4), timeout=60) == 16
     finally:
         cluster.scale(2)

@@ -18,6 +18,8 @@ from fibernb.client.selection import parse_ranks
 from fibernb.core.messages import DefineFunction, Message, Output, Said, SeatsChanged, SeatStatus, Status
 from fibernb.errors import NotConnected, RemoteTraceback, TaskCancelled
 from fibernb.hub.connection import Connection
+from fibernb.store.agent import StoreAgent
+from fibernb.wire.storetalk import Described
 
 
 class FakeHandle:
@@ -70,6 +72,16 @@ class FakeHandle:
             callback(self)
 
 
+class FakeStore(StoreAgent):
+    described: Described
+
+    def __init__(self) -> None:
+        super().__init__("", "", "fake", 0)
+
+    def describe(self) -> Described:
+        return self.described
+
+
 class FakeSession:
     """Waits for what nobody but the test, or another thread, makes true. ``on_wait`` is called at every wait."""
 
@@ -80,6 +92,12 @@ class FakeSession:
     def __init__(self) -> None:
         self.on_wait: Callable[[], object] = lambda: None
         self.told: list[Message] = []
+        self.rows: dict[str, list[dict[str, Any]]] = {}  # of `state`, by kind
+        self.store = FakeStore()
+
+    def state(self, kind: str, limit: int, where: dict[str, str]) -> tuple[list[dict[str, Any]], int]:
+        rows = self.rows.get(kind, [])
+        return rows[:limit], len(rows)
 
     def define(self, function: DefineFunction) -> None:
         self.told.append(function)
@@ -131,6 +149,7 @@ class FakeCluster:
         self.pending = False  # whether cells go on until they are cancelled
         self.handle: FakeHandle | None = None
         self.maximum: int | None = None  # of autoscaling
+        self.beyond: dict[str, Any] = {}  # counts of the status
 
     @property
     def size(self) -> int:
@@ -220,6 +239,7 @@ class FakeCluster:
         return Status(
             request=1, seats=self.size, ready=self.size, busy=0, starting=0, waiting=0, queued=0, running=0, finished=0,
             failed=0, refused=0, engines=seats, clients=1, pending=[], node="here", maximum=self.maximum,
+            **self.beyond,
         )  # fmt: skip
 
 

@@ -20,6 +20,10 @@ class FakeRef:
     def done(self) -> bool:
         return self.answer is not None
 
+    def result(self) -> Any:
+        assert self.answer is not None
+        return serialize.loads(self.answer.value)
+
     def add_done_callback(self, callback: Callable[[Any], object]) -> None:
         self._callbacks.append(callback)
 

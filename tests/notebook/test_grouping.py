@@ -19,7 +19,16 @@ def parse_ranks(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "text"), [([], ""), ([3], "3"), ([0, 1], "0-1"), ([5, 0, 2, 1], "0-2,5"), ([1, 1, 4], "1,4")]
+    ("ranks", "text"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([0, 1], "0-1"),
+        ([5, 0, 2, 1], "0-2,5"),
+        ([1, 1, 4], "1,4"),
+        ([-2], "extra 2"),
+        ([0, -3, 1, -2, -5], "0-1, extra 2-3,5"),
+    ],
 )
 def test_format_ranks(ranks: list[int], text: str) -> None:
     assert format_ranks(ranks) == text

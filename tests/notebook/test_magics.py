@@ -10,7 +10,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb import config
-from fibernb.client import functions
+from fibernb.client import code
 from fibernb.client.cells import CellResult
 from fibernb.errors import CellTimeout, ConfigError, NotConnected, SerializationError, TaskCancelled
 from fibernb.hub.connection import Connection
@@ -417,9 +417,9 @@ def test_mistyped_verbs(notebook: Notebook) -> None:
 
 
 def test_every_cell_begins_an_epoch(notebook: Notebook) -> None:
-    before = functions.epoch
+    before = code.epoch
     notebook.run("1")
-    assert functions.epoch == before + 1
+    assert code.epoch == before + 1
 
 
 def test_completion(notebook: Notebook) -> None:

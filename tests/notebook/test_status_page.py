@@ -1,8 +1,32 @@
 """What %fiber shows."""
 
-from fibernb.core.messages import SeatStatus, Status
-from fibernb.notebook.status_page import About, as_html, as_text, engine_table, size, table
+import msgspec
 
+from fibernb.core.messages import SeatStatus, Status
+from fibernb.notebook.rows import ActorRow, EngineRow, ObjectRow
+from fibernb.notebook.status_page import (
+    About,
+    actor_table,
+    as_html,
+    as_text,
+    engine_table,
+    object_table,
+    size,
+    store_use,
+    table,
+)
+from fibernb.wire.storetalk import Described
+
+STORE = Described(
+    request=1,
+    arena_bytes=3_000_000_000,
+    used_bytes=1_200_000_000,
+    warm_bytes=0,
+    spilled_bytes=400_000_000,
+    spill_limit_bytes=20_000_000_000,
+    blocks=14,
+    pinned={"client 1": 2_000_000, "rank 3": 500_000_000},
+)
 ABOUT = About(name="blue", backend="local", memory_bytes=12_300_000)
 
 
@@ -42,6 +66,54 @@ def test_what_is_unusual_is_told() -> None:
     assert "3 failed" in text
     assert "autoscaling 0 to 8" in text
     assert "memory" not in text
+
+
+def test_actors_and_objects_are_told() -> None:
+    about = ABOUT._replace(
+        actors=[
+            ActorRow(class_name="Counter", name="c", state="ALIVE", pid=9, running=1, queued=3),
+            ActorRow(class_name="Server", state="RESTARTING", restarts=2, ended="was killed"),
+        ],
+        beside=[EngineRow(rank=-2, actor_id="0x1", state="busy"), EngineRow(rank=-3, state="idle")],
+        objects=[
+            ObjectRow(made_by="load", size_bytes=2_000_000, holders=["client 1"], uses=1),
+            ObjectRow(state="LOST", holders=[f"rank {rank}" for rank in range(7)], uses=2),
+        ],
+        store=STORE,
+    )
+    text = as_text(status([seat(0)], objects=1234), about)
+    assert "actors            1 alive, 1 restarting" in text
+    assert "beside the seats  2 engines: 1 with actors, 1 idle" in text
+    assert "objects           1,234 kept" in text
+    assert "object store      1.2 GB of 3 GB in 14 blocks, 400 MB of 20 GB spilled to disk" in text
+    assert "                  in use: rank 3 500 MB, client 1 2 MB" in text
+    assert "Counter  c     alive       9    1        3" in text
+    assert text.splitlines()[-3:] == [
+        "size  made by           held by",
+        "2 MB  load              client 1, 1 task or value",
+        "lost  put, or an actor  rank 0, rank 1, rank 2, rank 3, rank 4, 2 more, 2 tasks or values",
+    ]
+    page = as_html(status([seat(0)]), about)
+    assert "<summary>actors</summary>" in page
+    assert "<summary>largest objects</summary>" in page
+    assert "extra 3  idle" in page
+
+
+def test_an_engine_beside_the_seats() -> None:
+    about = ABOUT._replace(beside=[EngineRow(rank=-2, state="busy", function="f", busy_s=2.0, pid=3, deaths=1)])
+    assert "beside the seats  1 engine: 1 busy" in as_text(status([]), about)
+    assert engine_table([], about.beside).splitlines()[1].split() == ["extra", "2", "busy", "3", "f", "2.0", "s", "1"]
+
+
+def test_a_store_that_nobody_uses_now() -> None:
+    assert store_use(msgspec.structs.replace(STORE, spilled_bytes=0, pinned={"rank 0": 0})) == (
+        "1.2 GB of 3 GB in 14 blocks"
+    )
+
+
+def test_tables_of_nothing() -> None:
+    assert actor_table([]) == "no actors"
+    assert object_table([]) == "no objects"
 
 
 def test_html() -> None:

@@ -17,6 +17,10 @@ TROUBLE = {
     "hub dies": Plan(hub_deaths=0.5),
     "cancels": Plan(cancels=20.0, engine_deaths=0.5),
     "scales": Plan(rescales=2.0, seats=6),
+    "actors": Plan(actors=3, engine_deaths=2.0, kills=0.5, start_failures=0.1),
+    "actors, and the hub dies": Plan(actors=3, hub_deaths=0.5, engine_deaths=0.5, kills=0.2),
+    "nested": Plan(nesting=4, seats=2, engine_deaths=0.5),
+    "nested, and the hub dies": Plan(nesting=3, seats=2, hub_deaths=0.3, client_breaks=0.5, cancels=2.0),
     "everything": Plan(
         engine_deaths=1.0,
         start_failures=0.1,
@@ -25,6 +29,9 @@ TROUBLE = {
         hub_deaths=0.3,
         cancels=3.0,
         rescales=0.5,
+        actors=2,
+        kills=0.2,
+        nesting=2,
     ),
 }
 
@@ -50,7 +57,10 @@ def set_up(seed: int, plan: Plan) -> World:
     world.trouble(plan.client_breaks, lambda: some("break_off"))
     world.trouble(plan.cancels, lambda: some("cancel"))
     world.trouble(plan.rescales, world.clients[0].rescale)
+    world.trouble(plan.kills, lambda: some("kill_actor"))
     world.trouble(5.0, lambda: some("let_go"))
+    for client in world.clients * plan.actors:
+        world.after(world.random.uniform(0.0, plan.duration_s / 2), client.make_actor)
     for client in world.clients:
         schedule(world, client)
     return world
@@ -71,6 +81,9 @@ def finish(world: World) -> None:
     world.run(lambda: not any(client.pending for client in world.clients))
     for client in world.clients:
         client.let_go()
+    world.run_to(world.now + 5.0)  # who was away has come back
+    for client in world.clients:
+        client.end_actors()
     world.run_to(world.now + 80.0)
     assert world.hub is not None
     assert not any(sizes(world.hub.scheduler).values()), sizes(world.hub.scheduler)

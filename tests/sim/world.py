@@ -13,7 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fibernb.core.commands import Command, DropClient, KillEngine, ShutDown, StartEngine, TellClient, TellEngine
+from fibernb.core.commands import (
+    Command,
+    DropClient,
+    FreeBlocks,
+    KeepBlocks,
+    KillEngine,
+    RetainBlocks,
+    ShutDown,
+    StartEngine,
+    TellClient,
+    TellEngine,
+)
 from fibernb.core.events import (
     ClientAttached,
     ClientGone,
@@ -27,15 +38,21 @@ from fibernb.core.events import (
 )
 from fibernb.core.messages import (
     Acknowledge,
+    ActorRecord,
+    Blocked,
+    CallActor,
     Cancel,
     ClientMessage,
+    CreateActor,
     DefineFunction,
     Deliver,
     Done,
+    EndActor,
     Exit,
     Forget,
     Goodbye,
     Interrupt,
+    KillActor,
     Message,
     PutObjects,
     Recall,
@@ -47,10 +64,25 @@ from fibernb.core.messages import (
     Started,
     Submit,
     SubmitPinned,
+    Unblocked,
 )
 from fibernb.core.scheduler import Event, Scheduler
 from fibernb.core.settings import CoreSettings
-from fibernb.model import Call, ClientId, EngineId, Outcome, Rank, Result, TaskId, TaskOptions, first_id
+from fibernb.model import (
+    ActorOptions,
+    Call,
+    ClientId,
+    EngineId,
+    ObjectId,
+    Outcome,
+    Rank,
+    Resources,
+    Result,
+    TaskId,
+    TaskOptions,
+    client_of,
+    first_id,
+)
 from tests.core.bench import PlainErrors
 from tests.core.invariants import check
 
@@ -72,6 +104,9 @@ class Plan:
     hub_deaths: float = 0.0
     cancels: float = 0.0
     rescales: float = 0.0
+    actors: int = 0  # that each client makes
+    kills: float = 0.0  # of actors
+    nesting: int = 0  # how deep tasks wait for tasks of their own
     delay_s: float = 0.002
     run_s: tuple[float, ...] = (1e-5, 1e-3, 0.02, 0.3)
     chains: bool = True  # some tasks depend on others
@@ -94,6 +129,9 @@ class World:
         self.hub: Hub | None = None
         self.clients = [SimClient(self, number + 1) for number in range(plan.clients)]
         self.start_hub()
+
+    def client_of(self, id_: TaskId) -> SimClient:
+        return self.clients[client_of(id_) - 1]
 
     def after(self, delay_s: float, action: Callable[[], None]) -> None:
         self._serial += 1
@@ -247,7 +285,7 @@ class Hub:
                 self.world.node.kill(engine)
             case ShutDown():
                 self.stopped = True
-            case DropClient():
+            case DropClient() | KeepBlocks() | FreeBlocks() | RetainBlocks():
                 pass
 
 
@@ -316,6 +354,8 @@ class SimEngine:
         self.sequence = 0
         self.kept: deque[Done] = deque()
         self.functions: set[bytes] = set()
+        self.actor: ActorRecord | None = None
+        self.begun: dict[ClientId, TaskId] = {}  # the last call of each caller
         self._data: Pipe | None = None
         self._out: list[Pipe] = []
         self._in: list[Pipe] = []
@@ -349,6 +389,7 @@ class SimEngine:
                 holds=holds,
                 running=self.current is not None,
                 redelivers=len(self.kept),
+                actor=self.actor,
             )
         )
         for done in self.kept:
@@ -376,6 +417,8 @@ class SimEngine:
         for result in lost:
             if self.world.finished.get(result.id) == self.id:
                 del self.world.finished[result.id]
+        if self.current is not None:
+            self.world.client_of(self.current.call.id).go_on(self.current.call.id)
         self.line.clear()
 
     # ---- messages ----------------------------------------------------------------------------------------
@@ -399,6 +442,10 @@ class SimEngine:
                 assert not self.line
                 assert self.current is None
                 self.world.node.die(self.id, 0)
+            case EndActor():
+                assert self.actor is not None
+                self.flush()
+                self.world.node.die(self.id, 0)
 
     def _take(self, message: Run) -> None:
         assert message.position == self.received
@@ -406,6 +453,9 @@ class SimEngine:
         if message.code is not None:
             self.functions.add(message.function)
         assert message.function in self.functions, "the code is missing"
+        if message.actor is not None:
+            assert self.actor is None, "a second actor in one engine"
+            self.actor = message.actor
         run_s = float(message.function.decode())
         needed = {object_id for call in message.calls for object_id in call.deps}
         assert needed == {result.id for result in message.inputs}
@@ -443,6 +493,8 @@ class SimEngine:
     def _begin(self, pending: Pending) -> None:
         world = self.world
         id_ = pending.call.id
+        if self.actor is not None:
+            self._begin_call(id_)
         assert id_ not in world.finished, f"{id_:#x} runs again though engine {world.finished.get(id_)} had finished it"
         world.runs += 1
         self.current = pending
@@ -450,12 +502,26 @@ class SimEngine:
             self._out[0].send(Started(position=pending.position))
         if pending.run_s > FLUSH_S:
             self.flush()
-        world.after(pending.run_s, lambda: self._finish(pending, Outcome.OK))
+        if pending.call.args.startswith(b"nest"):
+            world.client_of(id_).nest(pending.call, lambda: self._finish(pending, Outcome.OK))
+        else:
+            world.after(pending.run_s, lambda: self._finish(pending, Outcome.OK))
+
+    def _begin_call(self, id_: TaskId) -> None:
+        """An actor is made once an engine, and the calls of each caller begin in order."""
+        assert self.actor is not None
+        if id_ == self.actor.create.actor:
+            assert not self.begun, "an actor is made twice"
+            self.world.finished.pop(id_, None)
+        else:
+            assert self.begun.get(client_of(id_), 0) < id_, "calls are out of order"
+        self.begun[client_of(id_)] = max(id_, self.begun.get(client_of(id_), 0))
 
     def _finish(self, pending: Pending, outcome: Outcome) -> None:
         if self.dead or self.current is not pending:
             return
         self.current = None
+        self.world.client_of(pending.call.id).go_on(pending.call.id)
         self._report(pending, outcome)
         self._go_on()
 
@@ -487,6 +553,8 @@ class Asked:
     call: Call
     options: TaskOptions
     rank: Rank | None = None
+    actor: ObjectId | None = None
+    parent: TaskId | None = None
     cancelled: bool = False
 
 
@@ -500,6 +568,11 @@ class SimClient:
         self.pending: dict[TaskId, Asked] = {}
         self.answers: dict[TaskId, Result] = {}
         self.puts: dict[TaskId, Result] = {}
+        self.actors: list[ObjectId] = []  # that it holds
+        self.made: list[ObjectId] = []  # all that it has ever asked for
+        self.creates: dict[ObjectId, CreateActor] = {}
+        self.blocked: dict[TaskId, None] = {}
+        self.waiting: dict[TaskId, Callable[[], None]] = {}  # what goes on when a child is answered
         self.functions = [repr(run_s).encode() for run_s in world.plan.run_s]
         self.next_id = first_id(id_) + 1
         self.sequence = 0
@@ -562,6 +635,10 @@ class SimClient:
             self.send(PutObjects(objects=list(self.puts.values())))
         if self.id == 1:
             self.send(Scale(seats=self.seats))
+        for create in self.creates.values():
+            self.send(create)
+        for task in self.blocked:
+            self.send(Blocked(task=task))
         for asked in list(self.pending.values()):
             self._send(asked)
             if asked.cancelled:
@@ -581,6 +658,9 @@ class SimClient:
             assert result.value == self.answers[result.id].value, "two answers that differ"
             self.twice += 1
         self.answers[result.id] = result
+        resume = self.waiting.pop(result.id, None)
+        if resume is not None:
+            resume()
 
     # ---- work --------------------------------------------------------------------------------------------
 
@@ -588,15 +668,19 @@ class SimClient:
         """Ask for calls of one function, some with inputs; or, sometimes, for pinned ones."""
         draw = self.world.random
         function = draw.choice(self.functions)
+        actor = self._some_actor() if draw.random() < 0.5 else None
         options = TaskOptions(max_retries=draw.choice([0, 3, 50, 50, 50]))
+        nesting = self.world.plan.nesting if actor is None and draw.random() < 0.3 else 0
         calls = []
         for _ in range(count):
-            calls.append(Call(self.next_id, b"args", self._inputs() if draw.random() < 0.2 else ()))
-            self.next_id += 1
-        rank = draw.randrange(self.world.plan.seats + 1) if draw.random() < 0.1 else None
-        asked = [Asked(function, call, options, rank) for call in calls]
+            args = b"nest%d" % nesting if nesting else b"args"
+            calls.append(Call(self._new_id(), args, self._inputs() if draw.random() < 0.2 else ()))
+        rank = draw.randrange(self.world.plan.seats + 1) if actor is None and draw.random() < 0.1 else None
+        asked = [Asked(function, call, options, rank, actor) for call in calls]
         self.pending.update((each.call.id, each) for each in asked)
-        if rank is None:
+        if actor is not None:
+            self.send(CallActor(actor=actor, function=function, calls=calls, options=options))
+        elif rank is None:
             self.send(Submit(function=function, calls=calls, options=options))
         else:
             for each in asked:
@@ -604,8 +688,10 @@ class SimClient:
 
     def _send(self, asked: Asked) -> None:
         call = asked.call
-        if asked.rank is None:
-            self.send(Submit(function=asked.function, calls=[call], options=asked.options))
+        if asked.actor is not None:
+            self.send(CallActor(actor=asked.actor, function=asked.function, calls=[call], options=asked.options))
+        elif asked.rank is None:
+            self.send(Submit(function=asked.function, calls=[call], options=asked.options, parent=asked.parent))
         else:
             self.send(
                 SubmitPinned(
@@ -632,6 +718,65 @@ class SimClient:
             return (result.id,)
         return ()
 
+    # ---- actors and nesting ------------------------------------------------------------------------------
+
+    def make_actor(self) -> None:
+        """Ask for an actor, and hold it."""
+        draw = self.world.random
+        cpus = draw.choice([0, 0, 100])  # all together leave a seat to tasks
+        options = ActorOptions(
+            max_restarts=draw.choice([0, 3, -1, -1]),
+            detached=draw.random() < 0.2,
+            resources=Resources(milli_cpus=cpus),
+        )
+        create = CreateActor(actor=self._new_id(), function=draw.choice(self.functions), args=b"init", options=options)
+        self.creates[create.actor] = create
+        self.actors.append(create.actor)
+        self.made.append(create.actor)
+        self.send(create)
+
+    def _some_actor(self) -> ObjectId | None:
+        actors = [actor for client in self.world.clients for actor in client.actors]
+        return self.world.random.choice(actors) if actors else None
+
+    def kill_actor(self) -> None:
+        """End an actor; or only its engine. Who has told that it is to end does not ask for it again."""
+        if self.actors:
+            actor = self.world.random.choice(self.actors)
+            no_restart = self.world.random.random() < 0.3
+            self.send(KillActor(actor=actor, no_restart=no_restart))
+            if no_restart:
+                self.drop_actor(actor)
+
+    def drop_actor(self, actor: ObjectId) -> None:
+        """Let go of an actor; calls of others to it may come until they do so, too."""
+        self.actors.remove(actor)
+        del self.creates[actor]
+        self.send(Release(objects=[actor]))
+
+    def end_actors(self) -> None:
+        for actor in list(self.actors):
+            self.drop_actor(actor)
+        for actor in self.made:  # those that are detached stay else
+            self.send(KillActor(actor=actor))
+
+    def nest(self, call: Call, finish: Callable[[], None]) -> None:
+        """A task that runs submits another one, and goes on when that has been answered."""
+        depth = int(call.args[4:]) - 1
+        child = Call(self._new_id(), b"nest%d" % depth if depth else b"args")
+        asked = Asked(self.functions[0], child, TaskOptions(max_retries=50), None, None, call.id)
+        self.pending[child.id] = asked
+        self.blocked[call.id] = None
+        self.send(Blocked(task=call.id))
+        self._send(asked)
+        self.waiting[child.id] = finish
+
+    def go_on(self, task: TaskId) -> None:
+        """A task does not wait any more, if it did."""
+        if task in self.blocked:
+            del self.blocked[task]
+            self.send(Unblocked(task=task))
+
     def let_go(self) -> None:
         """Release the values that no pending call refers to."""
         needed = {object_id for asked in self.pending.values() for object_id in asked.call.deps}
@@ -646,8 +791,12 @@ class SimClient:
             self.send(Cancel(tasks=[asked.call.id], force=self.world.random.random() < 0.2))
 
     def rescale(self) -> None:
-        self.seats = self.world.random.randint(1, self.world.plan.seats)
+        self.seats = self.world.random.randint(2, self.world.plan.seats)
         self.send(Scale(seats=self.seats))
+
+    def _new_id(self) -> TaskId:
+        self.next_id += 1
+        return self.next_id - 1
 
     def leave(self) -> None:
         self.send(Goodbye(stop=True))

@@ -1,17 +1,18 @@
-"""Helpers for many references, by the names that Ray's ``ray.util`` and ``ray.experimental`` users know."""
+"""Values of many references in the order in which they become ready."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from fibernb.client.functions import RemoteFunction
+from fibernb.client.handles import ActorMethod
 from fibernb.client.refs import ObjectRef
 from fibernb.errors import ConfigError, GetTimeout
 
-__all__ = ["as_completed", "map_unordered"]
+RemoteCallable: TypeAlias = RemoteFunction | ActorMethod
 
 
 def as_completed(
@@ -30,7 +31,7 @@ def as_completed(
 
 
 def map_unordered(
-    function: RemoteFunction, items: Iterable[Any], backpressure_size: int | None = None
+    function: RemoteCallable, items: Iterable[Any], backpressure_size: int | None = None
 ) -> Iterator[Any]:
     """The values of ``function.remote(item)`` over items, as they become ready.
 
@@ -39,13 +40,15 @@ def map_unordered(
     backpressure_size : at most so many calls are under way at once; None: all.
     """
     if backpressure_size is None:
-        return as_completed(function.map(items))
+        if isinstance(function, RemoteFunction):
+            return as_completed(function.map(items))
+        return as_completed([function.remote(item) for item in items])
     if backpressure_size < 1:
         raise ConfigError(f"backpressure_size cannot be {backpressure_size!r}. It accepts 1 or more, or None.")
     return _map_in_window(function, iter(items), backpressure_size)
 
 
-def _map_in_window(function: RemoteFunction, items: Iterator[Any], limit: int) -> Iterator[Any]:
+def _map_in_window(function: RemoteCallable, items: Iterator[Any], limit: int) -> Iterator[Any]:
     ready: deque[ObjectRef] = deque()
     under_way = {_start(function, item, ready) for item in itertools.islice(items, limit)}
     while under_way:
@@ -56,7 +59,7 @@ def _map_in_window(function: RemoteFunction, items: Iterator[Any], limit: int) -
         yield ref.result(0)
 
 
-def _start(function: RemoteFunction, item: Any, ready: deque[ObjectRef]) -> ObjectRef:
+def _start(function: RemoteCallable, item: Any, ready: deque[ObjectRef]) -> ObjectRef:
     ref: ObjectRef = function.remote(item)
     ref.add_done_callback(ready.append)
     return ref

@@ -1,0 +1,40 @@
+"""Engines take resources for their lines, and give them back; tasks that wait for others lend them meanwhile."""
+
+from __future__ import annotations
+
+from fibernb.core.board import Board
+from fibernb.core.leases import Lease, Room
+from fibernb.core.nodes import SEAT_MILLI
+from fibernb.core.seats import Engine
+from fibernb.model import Resources
+
+
+def take(board: Board, engine: Engine, room: Room, asked: Resources) -> None:
+    """Resources for what an engine is about to be sent; they fit."""
+    engine.lease = Lease(room, board.nodes[engine.node], asked, on_seat=engine.rank >= 0)
+
+
+def give_back(board: Board, engine: Engine) -> None:
+    """An engine has nothing left to do, or has ended."""
+    if engine.blocked:
+        engine.blocked.clear()
+        count_lent(board, engine)
+    if engine.lease is not None:
+        engine.lease.end()
+        engine.lease = None
+        board.roomier = True
+
+
+def count_lent(board: Board, engine: Engine) -> None:
+    """Make what an engine gives to others agree with whether a task of its line waits for some."""
+    lent = bool(engine.blocked)
+    actor = board.actors.get(engine.actor)
+    lease = engine.lease if actor is None else actor.lease
+    board.roomier = True
+    if lease is not None:
+        lease.lend(lent)
+    elif lent != engine.lends_seat and engine.rank >= 0:
+        engine.lends_seat = lent
+        node = board.nodes.get(engine.node)
+        if node is not None:
+            node.count_cpus(-SEAT_MILLI if lent else SEAT_MILLI)

@@ -1,0 +1,149 @@
+"""The verbs of ``%fiber`` that show what a cluster is and does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from fibernb.client.cluster import Cluster
+from fibernb.client.tracing import chrome_trace
+from fibernb.core.messages import Status
+from fibernb.errors import ConfigError, NotConnected
+from fibernb.hub import place
+from fibernb.model import Rank
+from fibernb.notebook import timeline, timeline_picture
+from fibernb.notebook.clusters import Clusters
+from fibernb.notebook.grouping import format_ranks
+from fibernb.notebook.memory import memory_of
+from fibernb.notebook.pages import Page
+from fibernb.notebook.rows import LIMIT, ActorRow, EngineRow, ObjectRow, SpanRow, ask, largest
+from fibernb.notebook.status_page import MAX_OBJECTS, About, actor_table, as_html, as_text, engine_table
+from fibernb.store.agent import StoreAgent
+
+_EXTRA: Final = re.compile(r"extra[- ]?(\d+)")
+
+
+class LookingVerbs:
+    """Status, ps, timeline, log."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+        self.verbs: dict[str, Callable[[argparse.Namespace], Any]] = {
+            "status": self._status,
+            "ps": self._ps,
+            "timeline": self._timeline,
+            "log": self._log,
+        }
+
+    def _status(self, _options: argparse.Namespace) -> Page:
+        if not self._clusters.in_use():
+            names = ", ".join(connection.name for connection in self._clusters.running())
+            found = f"\nrunning: {names} (%fiber attach uses one of them)" if names else ""
+            return Page(f"no cluster yet: the first %%parallel starts one, and so does %fiber scale N{found}")
+        cluster = self._clusters.current()
+        status = cluster.status()
+        about = about_of(cluster, status)
+        return Page(as_text(status, about), as_html(status, about))
+
+    def _ps(self, options: argparse.Namespace) -> Page:
+        cluster = self._clusters.existing()
+        ranks = set(chosen(cluster, options.ranks))
+        status = cluster.status()
+        seats = [seat for seat in status.engines if seat.rank in ranks]
+        if options.ranks is not None:
+            return Page(engine_table(seats))
+        actors = _actors(cluster, status)
+        engines = engine_table(seats, _beside(cluster, status))
+        return Page(f"{engines}\n\n{actor_table(actors)}" if actors else engines)
+
+    def _timeline(self, options: argparse.Namespace) -> Page | None:
+        session = self._clusters.existing().session
+        if options.file is not None:
+            rows, _ = session.state("spans", LIMIT, {})
+            _write_trace(Path(options.file).expanduser(), chrome_trace(rows))
+            return None
+        spans, total = ask(session, "spans", SpanRow)
+        ranks = range(self._clusters.existing().size)
+        return Page(timeline.as_text(spans, ranks, total), timeline_picture.as_html(spans, ranks, total))
+
+    def _log(self, options: argparse.Namespace) -> None:
+        cluster = self._clusters.existing()
+        for rank in _logged(cluster, options.ranks):
+            label = format_ranks([rank])
+            for line in _tail(place.engine_log(cluster.directory, rank), options.lines):
+                print(f"[{label}] {line}")
+
+
+def chosen(cluster: Cluster, text: str | None) -> list[Rank]:
+    """The ranks that a verb is about; None: all."""
+    return list(range(cluster.size)) if text is None else sorted(cluster.parse_ranks(text))
+
+
+def about_of(cluster: Cluster, status: Status) -> About:
+    """What the status page tells beside the status itself; the hub is asked only for what there is."""
+    objects = ask(cluster.session, "objects", ObjectRow)[0] if status.objects else []
+    beside = _beside(cluster, status)
+    return About(
+        name=cluster.name,
+        backend="local",
+        memory_bytes=memory_of(status, [row.pid for row in beside if row.pid]),
+        actors=_actors(cluster, status),
+        beside=beside,
+        objects=largest(objects, MAX_OBJECTS),
+        **_store_of(cluster, objects),
+    )
+
+
+def _actors(cluster: Cluster, status: Status) -> list[ActorRow]:
+    if not (status.actors or status.extra):
+        return []
+    return [row for row in ask(cluster.session, "actors", ActorRow)[0] if row.state != "DEAD"]
+
+
+def _beside(cluster: Cluster, status: Status) -> list[EngineRow]:
+    if not status.extra:
+        return []
+    rows, _ = ask(cluster.session, "engines", EngineRow)
+    return sorted((row for row in rows if row.rank < 0), key=lambda row: -row.rank)
+
+
+def _store_of(cluster: Cluster, objects: list[ObjectRow]) -> dict[str, Any]:
+    """It is started by being asked, so only when there is something in it."""
+    store = cluster.session.store
+    if not isinstance(store, StoreAgent) or not any(row.blocks for row in objects):
+        return {}
+    try:
+        return {"store": store.describe()}
+    except NotConnected as error:
+        return {"store_trouble": str(error)}
+
+
+def _write_trace(path: Path, trace: list[dict[str, Any]]) -> None:
+    try:
+        path.write_text(json.dumps(trace))
+    except OSError as error:
+        raise ConfigError(f"%fiber timeline cannot write {path}: {error.strerror or error}") from error
+    events = sum(event["ph"] == "X" for event in trace)
+    print(f"{events:,} spans are in {path}: open it at https://ui.perfetto.dev or chrome://tracing")
+
+
+def _logged(cluster: Cluster, text: str | None) -> list[Rank]:
+    """As `chosen`; ``extra-2`` is an engine beside the seats."""
+    found = _EXTRA.fullmatch(text or "")
+    return [-int(found[1])] if found else chosen(cluster, text)
+
+
+def _tail(path: Path, lines: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 200 * (lines + 1) - 10_000))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    return text.splitlines()[-lines:] if lines else []
