@@ -115,7 +115,8 @@ class WorkerDied(TaskError):
         return -self.exit_code if self.exit_code is not None and self.exit_code < 0 else None
 
     def __str__(self) -> str:
-        parts = [f"engine {self.rank} on {self.node} {self._manner()}"]
+        number = self.rank if self.rank >= 0 else f"extra {-self.rank}"  # the latter stands beside the seats
+        parts = [f"engine {number} on {self.node} {self._manner()}"]
         if self.evidence:
             parts.append(self.evidence)
         text = "; ".join(parts)
@@ -146,4 +147,4 @@ class RemoteTraceback(Exception):
         super().__init__(text)
 
     def __str__(self) -> str:
-        return f"\n{self.text}"
+        return f"\n{self.text.rstrip()}"

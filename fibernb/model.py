@@ -47,6 +47,11 @@ def client_of(id_: int) -> ClientId:
     return id_ >> COUNTER_BITS
 
 
+def rank_name(rank: Rank) -> str:
+    """What people call the place of an engine: ``rank 3``, or ``extra 3`` beside the declared seats (rank -3)."""
+    return f"rank {rank}" if rank >= 0 else f"extra {-rank}"
+
+
 class Struct(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Base of the records that travel: immutable, by keyword, compact on the wire."""
 
@@ -79,6 +84,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     node: str = ""  # where it must run,
     soft: bool = False  # or should
     spread: bool = False  # over nodes rather than packed
+    captures: bool = False  # what it starts runs in its placement group too
 
 
 DEFAULT_OPTIONS: Final = TaskOptions()
@@ -137,6 +143,7 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
     node: str = ""
     soft: bool = False
     spread: bool = False
+    captures: bool = False
 
 
 class Bar(Struct, frozen=True, kw_only=True):

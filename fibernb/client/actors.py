@@ -87,12 +87,11 @@ class ActorClass:
         runs_loop = is_async(self._class)
         namespace = job.current().namespace if settings.namespace is None else settings.namespace
         return msgspec.structs.replace(
-            settings.options,
+            job.fitted(settings.options),
             class_name=self._class.__name__,
             namespace=namespace,
             is_async=runs_loop,
             max_concurrency=settings.concurrency or (ASYNC_CONCURRENCY if runs_loop else 1),
-            environment=job.environment_of(settings.options.environment),
         )
 
     def _about(self) -> bytes:

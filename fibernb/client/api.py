@@ -27,6 +27,7 @@ from fibernb.hub.launch import launch
 from fibernb.model import ObjectId
 
 SHORT_LEASE_S: Final = 5.0
+PREPARE_AFTER_S: Final = 1.0  # a script that says `init` may soon have large values: memory is warmed for them
 BACKENDS: Final = ("local",)
 
 _lock = threading.RLock()
@@ -61,13 +62,26 @@ def init(
     """
     if isinstance(workers, str):  # Ray's first parameter is the address
         workers, address = None, workers
-    given = arguments.translated(options)
     with _lock:
-        shared = job.configured(namespace, runtime_env)
-        found = _made(workers, backend, name, given) if address in (None, "local") else _attached_to(address)
-        if shared is not None:
-            found.share(shared)
-        return found
+        cluster = _initialized(workers, backend, name, address, job.configured(namespace, runtime_env), options)
+    if cluster.session.store is not None and context.current() is None:
+        cluster.session.store.prepare(PREPARE_AFTER_S)
+    return cluster
+
+
+def _initialized(
+    workers: int | None = None,
+    backend: str | None = None,
+    name: str | None = None,
+    address: str | None = None,
+    shared: job.Job | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Cluster:
+    given = arguments.translated(options or {})
+    found = _made(workers, backend, name, given) if address in (None, "local") else _attached_to(address)
+    if shared is not None:
+        found.share(shared)
+    return found
 
 
 def _attached_to(address: str) -> Cluster:
@@ -128,7 +142,7 @@ def current_cluster() -> Cluster:
             return _take(_nested(engine))
         if _forked_from is not None:
             return _take(_attached(_forked_from, _short_lived(configuration.load())))
-        return init()
+        return _initialized()
 
 
 # ---- values and tasks -----------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fibernb.client import options
+from fibernb.config import KEYS
 from fibernb.errors import ConfigError
 
 IGNORED: Final = (  # Ray's arguments that change nothing here
@@ -32,6 +34,7 @@ RENAMED: Final = {  # Ray's name to ours
     "_object_spilling_directory": "spill_dir",
     "_temp_dir": "runtime_dir",
 }
+OWN: Final = ("workers", "backend", "name", "address", "namespace", "runtime_env")  # that `fibernb.init` reads itself
 AMOUNTS: Final = {"num_gpus": "gpus", "_memory": "memory"}  # go into ``resources``
 MISSING: Final = {
     "local_mode": "call the plain functions to debug them in this process",
@@ -59,5 +62,14 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         if name in AMOUNTS:
             amounts[AMOUNTS[name]] = options.amount(name, value)
         else:
-            made[RENAMED.get(name, name)] = value
+            made[_key(name)] = value
     return made | ({"resources": amounts} if amounts else {})
+
+
+def _key(name: str) -> str:
+    key = RENAMED.get(name, name)
+    if key in KEYS:
+        return key
+    close = difflib.get_close_matches(name, [*KEYS, *RENAMED, *AMOUNTS, *IGNORED, *MISSING, *OWN], n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Besides {', '.join(OWN)}, it has: {', '.join(KEYS)}."
+    raise ConfigError(f"init has no argument {name!r}. {hint}")

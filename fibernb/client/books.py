@@ -203,6 +203,7 @@ class Books:
                 ref.answer = result
                 self.holdings.hold(ref)
                 return stream.add(ref)
+            self.holdings.ended(result)
             fetched = self.holdings.fetching.pop(result.id, None)
             if fetched is None:
                 self._disown(result, is_held=self.streams.is_item(result.id))

@@ -12,12 +12,15 @@ API: Final = "fibernb.client.api"
 
 session: Session | None = None
 starter: Callable[[], Session] | None = None  # set by `API`: connects or starts a cluster
+on_use: Final[list[Callable[[Session | None], object]]] = []  # told of every change of the session
 
 
 def use(new: Session | None) -> None:
     """Make a session the one that is used from now on."""
     global session
     session = new
+    for listener in on_use:
+        listener(new)
 
 
 def require() -> Session:

@@ -48,6 +48,9 @@ class Opened(NamedTuple):
 class Store(Sink, Source, Protocol):
     """Where large values go, and come from."""
 
+    def prepare(self, after_s: float) -> None:
+        """In so many seconds have everything made ready for the first large value, unless the session is over then."""
+
 
 class Connector(Protocol):
     """The way to one cluster."""

@@ -192,6 +192,11 @@ class Entries:
         with self._books.mutex:
             self._books.holdings.replace(ref.id, origin)
 
+    def found(self, actor: ObjectId) -> None:
+        """The hub has found an actor, and keeps it for us."""
+        with self._books.mutex:
+            self._books.holdings.found(actor)
+
     def forgo(self, ref: ObjectRef) -> None:
         """The object was not made after all."""
         with self._books.mutex:

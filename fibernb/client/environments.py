@@ -5,9 +5,10 @@ What travels is JSON with sorted keys, so that equal environments are equal text
 - ``env_vars``: names and texts;
 - ``working_dir``: the directory to work in, which stands first on ``sys.path``;
 - ``py_modules``: directories for ``sys.path``;
-- ``pip``: requirement specifiers, one an item.
+- ``pip``: requirement specifiers, one an item; a path is that of a project, a wheel or an archive of this host.
 
-Local directories stand for their content when the environment is made: they are packaged (`fibernb.client.packages`).
+Local directories and files stand for their content when the environment is made: they are packaged
+(`fibernb.client.packages`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -147,15 +149,28 @@ def _local_path(name: str, value: Any) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _requirements(name: str, value: Any, _: Sequence[str]) -> dict[str, Any]:
+def _requirements(name: str, value: Any, excludes: Sequence[str]) -> dict[str, Any]:
     if isinstance(value, Mapping):
         unknown = set(value) - {"packages", "pip_check", "pip_version", "uv_check", "uv_version", "pip_install_options"}
         if unknown or "packages" not in value:
             raise ConfigError(f"{name} cannot be {value!r:.120}. As a dict it accepts {{'packages': [...]}}.")
-        return _requirements(name, value["packages"], ())
+        return _requirements(name, value["packages"], excludes)
     if isinstance(value, str | os.PathLike):
-        return {"pip": _lines_of(name, Path(value).expanduser())}
-    return {"pip": sorted(_texts(name, value))}
+        return {"pip": [_requirement(name, line, excludes) for line in _lines_of(name, Path(value).expanduser())]}
+    return {"pip": sorted(_requirement(name, item, excludes) for item in _texts(name, value))}
+
+
+def _requirement(name: str, item: str, excludes: Sequence[str]) -> str:
+    """A path as that of a package of its content, so that what has been edited is another requirement."""
+    found = _PATH.fullmatch(item)
+    if found is None:
+        return item
+    path, extras = Path(found[1]).expanduser().absolute(), found[2] or ""
+    if path.is_dir():
+        return f"{packages.package(path, name, excludes)}{extras}"
+    if path.is_file():
+        return f"{packages.package(path, name, inside=path.name) / path.name}{extras}"
+    raise ConfigError(f"{name}: there is no project, wheel or archive at {path}")
 
 
 def _lines_of(name: str, path: Path) -> list[str]:
@@ -173,6 +188,8 @@ def _texts(name: str, value: Any) -> list[str]:
         raise ConfigError(f"{name} cannot be {value!r:.80}. It accepts a list of texts.")
     return [item.strip() for item in value]
 
+
+_PATH: Final = re.compile(r"((?:[./~]|(?!-)[^\s@:;]+/).*?)(\[[^\[\]]*\])?")  # and the extras that are wanted of it
 
 PARSERS: Final[dict[str, Callable[[str, Any, Sequence[str]], dict[str, Any]]]] = {
     "env_vars": _variables,

@@ -130,7 +130,7 @@ class RemoteFunction:
         """The group of the next calls: a new one when the session, the code or the submitting task has changed."""
         definition = self._code.current()
         parent = session.parent()
-        given = in_job(self._options)
+        given = job.fitted(self._options)
         group = self._group
         changed = group is None or session is not self._session or parent != self._parent
         if group is None or changed or group.function != definition.digest or group.options != given:
@@ -192,14 +192,6 @@ class _Dynamic:
     def __call__(self, *args: Any, **kwargs: Any) -> DynamicObjectRefGenerator:
         session = current.require()
         return DynamicObjectRefGenerator([session.put(item) for item in self._function(*args, **kwargs)])
-
-
-def in_job(task_options: TaskOptions) -> TaskOptions:
-    """Options with the environment of the job."""
-    environment = job.environment_of(task_options.environment)
-    if environment == task_options.environment:
-        return task_options
-    return msgspec.structs.replace(task_options, environment=environment)
 
 
 def inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any], deps: tuple[int, ...]) -> list[ObjectRef]:

@@ -37,6 +37,7 @@ class Holdings:
         self._kept: dict[ObjectId, tuple[ObjectRef, ...]] = {}  # what that message refers to
         self._ended: deque[Handle] = deque()
         self._to_hold: dict[ObjectId, None] = {}
+        self._found: set[ObjectId] = set()  # actors that the hub keeps for us since it has found them
         self._disowned: list[ObjectId] = []
         self._to_fetch: dict[ObjectId, None] = {}
         self._lost: dict[BlockId, None] = {}
@@ -83,6 +84,10 @@ class Holdings:
         self._held.pop(id_, None)
         self._kept.pop(id_, None)
 
+    def found(self, id_: ObjectId) -> None:
+        """The hub keeps an actor for us, though it was not told so, since it has found it when we asked."""
+        self._found.add(id_)
+
     def disown(self, id_: ObjectId) -> None:
         """The hub keeps an object for us that nobody here refers to."""
         self._disowned.append(id_)
@@ -92,6 +97,12 @@ class Holdings:
         """What a new hub is to be told of the object, if it is still held."""
         if id_ in self._held:
             self._held[id_] = origin
+
+    def ended(self, result: Result) -> None:
+        """An object that a message makes has ended as an error, or was never made: a new hub is told that instead."""
+        if result.outcome and self._held.get(result.id) is not None:
+            self._held[result.id] = PutObjects(objects=[value_for(result.id, result)])
+            self._kept.pop(result.id, None)
 
     def _end(self, handle: Any) -> None:
         self._ended.append(handle)
@@ -139,8 +150,10 @@ class Holdings:
             self._unconfirmed.pop(id_, None)
             self._kept.pop(id_, None)
             was_held = self._held.pop(id_, self) is not self
-            if was_held and self._to_hold.pop(id_, self) is self:
+            was_told = self._to_hold.pop(id_, self) is self
+            if was_held and (was_told or id_ in self._found):
                 released.append(id_)
+            self._found.discard(id_)
         return released
 
     @property

@@ -31,7 +31,7 @@ from fibernb.core.messages import (
     Synced,
 )
 from fibernb.errors import NotConnected
-from fibernb.model import TaskId
+from fibernb.model import TaskId, rank_name
 from fibernb.wire import codec
 from fibernb.wire.handshake import Refused, Welcome
 
@@ -172,5 +172,6 @@ def print_said(message: Said) -> None:
     if isinstance(message, Output):
         stream = sys.stderr if message.stream == "stderr" else sys.stdout
         lines = message.text.splitlines(keepends=True)
-        stream.write("".join(f"({message.rank}) {line}" for line in lines))
+        whose = rank_name(message.rank).removeprefix("rank ")
+        stream.write("".join(f"({whose}) {line}" for line in lines))
         stream.flush()

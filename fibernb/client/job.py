@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from fibernb.client import environments, options
 from fibernb.client.code import next_epoch
 from fibernb.engine import context
 from fibernb.errors import ConfigError
-from fibernb.model import Struct
+from fibernb.model import ActorOptions, Struct, TaskOptions
+
+Given = TypeVar("Given", TaskOptions, ActorOptions)
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -53,8 +57,20 @@ def configured(namespace: str | None, environment: Mapping[str, Any] | None) -> 
     )
 
 
-def environment_of(own: str) -> str:
-    """The environment of a task or an actor that asks for its own."""
+def fitted(given: Given) -> Given:
+    """The options of a task or an actor as they are here: with the job's environment, and in the placement group of
+    the task that starts it, if that one keeps what it starts there.
+    """
+    engine = context.current()
+    environment = _environment_of(given.environment)
+    if engine is not None and engine.captures and not (given.placement or given.node or given.spread):
+        return msgspec.structs.replace(
+            given, environment=environment, placement=engine.placement, bundle=-1, captures=True
+        )
+    return given if environment == given.environment else msgspec.structs.replace(given, environment=environment)
+
+
+def _environment_of(own: str) -> str:
     engine = context.current()
     inherited = (engine.environment if engine is not None else "") or _current.environment
     return environments.merged(inherited, own) if inherited else own

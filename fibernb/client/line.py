@@ -256,6 +256,8 @@ class Line:
             self._link = opened.link
         finally:
             self._turns.leave()
+        if self.over is not None:
+            self._hang_up()  # the session was closed meanwhile, by one who has not waited for us
 
     def end(self, error: FibernbError) -> None:
         """The session is over: what is unanswered fails with ``error``."""
@@ -274,7 +276,8 @@ class Line:
         if self.over is None:
             self._books.send(goodbye)
             self.flush()
-        self.end(NotConnected(f"the session with cluster {self._connector.name} has been closed"))
+        gone = "what was on it is gone for this process: call tasks, and make actors and values, anew"
+        self.end(NotConnected(f"the session with cluster {self._connector.name} has been closed; {gone}"))
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
         self._hang_up()

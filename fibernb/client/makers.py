@@ -87,6 +87,7 @@ class Makers:
         self._entries.forgo(ref)
         if not found.actor:
             raise ConfigError(found.problem)
+        self._entries.found(found.actor)
         return self._session.borrow(found.actor), found.about
 
     def find_actor(self, name: str, namespace: str = "") -> tuple[ObjectId, bytes] | None:
@@ -94,7 +95,10 @@ class Makers:
         found: ActorFound = self._requests.ask(
             lambda request: FindActor(request=request, name=name, namespace=namespace)
         )
-        return (found.actor, found.about) if found.actor else None
+        if not found.actor:
+            return None
+        self._entries.found(found.actor)
+        return found.actor, found.about
 
     def kill_actor(self, actor: ObjectRef, no_restart: bool = True) -> None:
         """End an actor at once; without ``no_restart`` it starts again, if it may."""

@@ -15,7 +15,8 @@ from fibernb.model import DEFAULT_OPTIONS, MAX_RETURNS, STREAMING, Resources, Ta
 UNLIMITED_RETRIES: Final = 2**31 - 1
 DYNAMIC: Final = "dynamic"
 IGNORED: Final = ("enable_task_events", "_metadata", "_labels")  # Ray's, and change nothing here
-BUNDLE_INDEX: Final = "placement_group_bundle_index"  # read together with the group
+BUNDLE_INDEX: Final = "placement_group_bundle_index"  # read together with the group, as is
+CAPTURE: Final = "placement_group_capture_child_tasks"
 
 Fields: TypeAlias = dict[str, Any]
 Parser: TypeAlias = Callable[[str, Any], Fields]
@@ -39,7 +40,8 @@ def task_fields(given: Mapping[str, Any], base: Any, parsers: Mapping[str, Parse
         for target, parsed in known(name, parsers, whose)(name, value).items():
             (resources if target in resources else fields)[target] = parsed
     if "placement_group" in given:
-        fields |= strategies.group_fields(given["placement_group"], given.get(BUNDLE_INDEX, -1))
+        captures = bool(given.get(CAPTURE))
+        fields |= strategies.group_fields(given["placement_group"], given.get(BUNDLE_INDEX, -1), captures)
     return fields | {"resources": Resources(**with_accelerator(resources, given.get("accelerator_type")))}
 
 
@@ -188,7 +190,7 @@ COMMON: Final[dict[str, Parser]] = {
     "scheduling_strategy": strategies.strategy_fields,
     "placement_group": _elsewhere,
     BUNDLE_INDEX: _elsewhere,
-    "placement_group_capture_child_tasks": _elsewhere,
+    CAPTURE: _elsewhere,
     "name": _one("name", text),
 }
 CALLS: Final[dict[str, Parser]] = {

@@ -122,6 +122,10 @@ class ObjectRef:
         self.answer: Result | None = None
         self.attachment: Attachment | None = None
 
+    def hex(self) -> str:
+        """The id, as the state of the cluster shows it; that of a task's first value is the task's."""
+        return f"{self.id:#x}"
+
     def done(self) -> bool:
         """Whether the value, or the exception, is here."""
         return self.answer is not None
@@ -197,7 +201,7 @@ class ObjectRef:
     def __repr__(self) -> str:
         state = "pending" if self.answer is None else self.answer.outcome.name.lower()
         name = f" of {self.group.options.name}" if self.group is not None and self.group.options.name else ""
-        return f"ObjectRef({self.id:016x}{name}, {state})"
+        return f"ObjectRef({self.id:#x}{name}, {state})"
 
 
 def attachment_of(ref: ObjectRef) -> Attachment:

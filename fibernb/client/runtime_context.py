@@ -82,8 +82,9 @@ class RuntimeContext:
 
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
-        """Ray's; tasks name their placement group themselves."""
-        return False
+        """Whether what this starts runs in its placement group too, if it does not say otherwise."""
+        engine = context.current()
+        return engine is not None and engine.captures
 
     def get_assigned_resources(self) -> dict[str, float]:
         """What the task or the actor that runs here was given, by Ray's names; nothing in a client."""

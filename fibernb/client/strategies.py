@@ -12,7 +12,14 @@ ACCEPTS: Final = (
     "'DEFAULT', 'SPREAD', a PlacementGroupSchedulingStrategy or a NodeAffinitySchedulingStrategy "
     "(both in fibernb.util.scheduling_strategies)"
 )
-DEFAULT: Final[dict[str, Any]] = {"placement": 0, "bundle": -1, "node": "", "soft": False, "spread": False}
+DEFAULT: Final[dict[str, Any]] = {
+    "placement": 0,
+    "bundle": -1,
+    "node": "",
+    "soft": False,
+    "spread": False,
+    "captures": False,
+}
 
 
 class Group(Protocol):
@@ -32,7 +39,8 @@ class PlacementGroupSchedulingStrategy:
     ----------
     placement_group : the group.
     placement_group_bundle_index : which of its bundles; -1 for any.
-    placement_group_capture_child_tasks : Ray's; tasks that a task submits name their group themselves.
+    placement_group_capture_child_tasks : whether tasks and actors that it starts, and that say nothing of where they
+        run, run in the group as well.
     """
 
     def __init__(
@@ -47,7 +55,8 @@ class PlacementGroupSchedulingStrategy:
 
     def fields(self) -> dict[str, Any]:
         """The options of a task that say so."""
-        return group_fields(self.placement_group, self.placement_group_bundle_index)
+        captures = bool(self.placement_group_capture_child_tasks)
+        return group_fields(self.placement_group, self.placement_group_bundle_index, captures)
 
 
 class NodeAffinitySchedulingStrategy:
@@ -81,7 +90,7 @@ def strategy_fields(name: str, value: Any) -> dict[str, Any]:
     raise ConfigError(f"{name} cannot be {value!r}. It accepts {ACCEPTS}.")
 
 
-def group_fields(group: Any, bundle: Any = -1) -> dict[str, Any]:
+def group_fields(group: Any, bundle: Any = -1, captures: bool = False) -> dict[str, Any]:
     """The options of a task that runs in a bundle of a placement group; ``None`` and "default": in none."""
     if group is None or group == "default":
         return dict(DEFAULT)
@@ -94,7 +103,7 @@ def group_fields(group: Any, bundle: Any = -1) -> dict[str, Any]:
         raise ConfigError(
             f"placement_group_bundle_index cannot be {bundle!r}: the group has bundles 0 to {count - 1}, and -1 is any"
         )
-    return DEFAULT | {"placement": group.object_id, "bundle": bundle}
+    return DEFAULT | {"placement": group.object_id, "bundle": bundle, "captures": captures}
 
 
 def keeps_of(given: dict[str, Any]) -> tuple[Any, ...]:

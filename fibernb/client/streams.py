@@ -134,4 +134,4 @@ class ObjectRefGenerator:
         end = self._stream.end
         state = "running" if end.answer is None else end.answer.outcome.name.lower()
         taken, here = self._stream.consumed, len(self._stream.items)
-        return f"ObjectRefGenerator({end.id:016x}, {taken} taken, {here} here, {state})"
+        return f"ObjectRefGenerator({end.id:#x}, {taken} taken, {here} here, {state})"

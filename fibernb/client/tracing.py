@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from fibernb.model import rank_name
+
 MICROSECONDS: Final = 1e6
 SEATS: Final = 1  # the "process" that holds the seats as its "threads"
 BESIDE: Final = 2  # the engines beside them
@@ -26,7 +28,7 @@ def _names(spans: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
     for process in sorted({_process(rank) for rank in ranks}):
         yield _named("process_name", process, 0, _PROCESSES[process])
     for rank in ranks:
-        yield _named("thread_name", _process(rank), abs(rank), f"rank {rank}" if rank >= 0 else f"extra {-rank}")
+        yield _named("thread_name", _process(rank), abs(rank), rank_name(rank))
 
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def get(refs: ObjectRef | Sequence[Any], *, timeout: float | None = None) -> Any
     if type(refs) is ObjectRef:
         return refs.result(timeout)
     if not isinstance(refs, Sequence) or isinstance(refs, str | bytes):
-        raise TypeError(f"get takes {_no_reference(refs)}")
+        raise TypeError(f"get takes an ObjectRef or a list of them, not {_no_reference(refs)}")
     deadline = None if timeout is None else time.monotonic() + timeout
     if _ONLY_REFS.issuperset(map(type, refs)):
         return _values(refs, deadline, timeout)
@@ -84,14 +84,17 @@ def _flat(refs: Sequence[Any]) -> Iterable[ObjectRef]:
         elif isinstance(ref, list | tuple):
             yield from _flat(ref)
         else:
-            raise TypeError(f"get takes ObjectRefs; the list holds {_no_reference(ref, 'an ObjectRef')}")
+            raise TypeError(f"get takes ObjectRefs, and the list holds {_no_reference(ref)}")
 
 
-def _no_reference(given: object, wanted: str = "an ObjectRef or a list of them") -> str:
+def _no_reference(given: object) -> str:
     """What was given in the place of a reference, and what to do about it."""
     if isinstance(given, ObjectRefGenerator):
-        return "references, and this is a generator of them: iterate over it, and get what comes out"
-    return f"{wanted}, not {type(given).__name__}: {given!r:.80}. Only what remote() and put() give can be waited for"
+        return f"a generator of references, {given!r:.80}: iterate over it, and get what comes out"
+    found = f"{type(given).__name__}: {given!r:.80}"
+    if hasattr(given, "remote") or getattr(given, "__name__", "") == "remote":
+        return f"{found}. Its call is missing: .remote(...) gives a reference"
+    return f"{found}. Only what remote() and put() give can be waited for"
 
 
 def wait(
@@ -172,7 +175,7 @@ def _check_choice(refs: object) -> None:
         raise TypeError(f"wait takes a list of ObjectRefs, not {type(refs).__name__}")
     for kind in set(map(type, refs)).difference(_CHOICES):
         wrong = next(ref for ref in refs if type(ref) is kind)
-        raise TypeError(f"wait takes ObjectRefs; the list holds {_no_reference(wrong, 'an ObjectRef')}")
+        raise TypeError(f"wait takes ObjectRefs, and the list holds {_no_reference(wrong)}")
     keys = set(map(_id_of, refs))
     if len(keys) != len(refs):
         twice = next(ref for index, ref in enumerate(refs) if ref in refs[:index])

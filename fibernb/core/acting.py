@@ -16,7 +16,7 @@ from fibernb.core.clients import Client
 from fibernb.core.endings import end_task, fail_dependents, supply
 from fibernb.core.feasible import impossible
 from fibernb.core.functions import Function
-from fibernb.core.holding import entry_of, hold_entry
+from fibernb.core.holding import entry_of, give, hold_entry, missing
 from fibernb.core.messages import ActorExits, ActorFound, CallActor, Checkpoint, CreateActor, FindActor, KillActor
 from fibernb.core.objects import named_by
 from fibernb.core.seats import Engine
@@ -35,8 +35,15 @@ GONE = "it is not there any more: nobody held it, or it was made by a cluster th
 
 
 def create_actor(board: Board, client: Client, message: CreateActor) -> None:
-    """Make an actor, unless it is there already: by its id, since it was asked for again, or by its name."""
+    """Make an actor, unless it is there already: by its id, since it was asked for again, or by its name. One that is
+    known to have ended before the hub was restarted is not made again.
+    """
     known = board.actors.get(message.actor)
+    if known is None and _known_end(board, message.actor) is not None:
+        hold_entry(client, message.actor, board.objects.entries[message.actor])
+        if message.request:
+            board.tell_client(client, ActorFound(request=message.request, actor=message.actor))
+        return
     if known is None:
         namesake = board.named.get((message.options.namespace, message.options.name))
         if namesake is not None:
@@ -107,7 +114,7 @@ def register(board: Board, create: CreateActor, function: Function) -> Actor:
     board.objects.watched.add(id_)
     if create.options.name:
         board.named[create.options.namespace, create.options.name] = actor
-    for object_id in named_by(_creation(actor)):
+    for object_id in named_by(creation(actor)):
         entry_of(board, object_id).uses += 1
     for client, message in board.early_calls.pop(id_, ()):
         if board.clients.get(client.id) is client:
@@ -115,7 +122,8 @@ def register(board: Board, create: CreateActor, function: Function) -> Actor:
     return actor
 
 
-def _creation(actor: Actor) -> Call:
+def creation(actor: Actor) -> Call:
+    """What makes an actor, as a call."""
     create = actor.create
     return Call(actor.id, create.args, create.deps, create.refs)
 
@@ -126,7 +134,7 @@ def make(board: Board, actor: Actor) -> None:
     key = (board.internal.id, actor.function.digest, None, b"", actor.id)
     group = actor.maker = Group(key, board.internal, actor.function, options, None, actor.id)
     group.live = 1
-    call = _creation(actor)
+    call = creation(actor)
     task = board.tasks[actor.id] = Task(actor.id, call, group, TaskState.WAITING)
     group.with_inputs = bool(call.deps)
     connect(board, task)
@@ -159,23 +167,35 @@ def come_alive(board: Board, actor: Actor) -> None:
 def call_actor(board: Board, client: Client, message: CallActor) -> None:
     """Calls of one method. After a restart of the hub they may come before the actor does."""
     actor = board.actors.get(message.actor)
-    if actor is None and board.unsettled:
+    end = None if actor is not None else _known_end(board, message.actor)
+    if actor is None and end is None and board.unsettled:
         board.early_calls.setdefault(message.actor, []).append((client, message))
         return
     group = None
     if actor is not None:
         group = board.group(client, message.function, message.options, message.parent, actor.id)
     if group is None:
-        gone = actor is None
-        value = board.errors.actor_died("the actor", GONE) if gone else unknown_function(board, message.options)
-        _refuse(board, client, message, value)
+        _refuse(board, client, message, end or _no_call(board, actor, message.options))
     else:
         group.live += 1  # it must not be dropped while we are at it
         if actor is not None and actor.dead:
-            _refuse(board, client, message, _died(board, actor))
+            _refuse(board, client, message, _died(actor))
         else:
             accept(board, group, message.calls)
         release_group(board, group)
+
+
+def _known_end(board: Board, object_id: ObjectId) -> bytes | None:
+    """The error that stands for an actor which could not be made, or ended before the hub was restarted; else None."""
+    entry = board.objects.entries.get(object_id)
+    known = entry.result if entry is not None else None
+    if known is None or not known.outcome or known == missing(board, object_id):
+        return None
+    return known.value
+
+
+def _no_call(board: Board, actor: Actor | None, options: TaskOptions) -> bytes:
+    return board.errors.actor_died("the actor", GONE) if actor is None else unknown_function(board, options)
 
 
 def _refuse(board: Board, client: Client, message: CallActor, value: bytes) -> None:
@@ -184,11 +204,10 @@ def _refuse(board: Board, client: Client, message: CallActor, value: bytes) -> N
             answer_at_once(board, client, call.id, value, message.options)
 
 
-def _died(board: Board, actor: Actor) -> bytes:
+def _died(actor: Actor) -> bytes:
     """The error of calls that an actor will not answer."""
-    if actor.value is not None and actor.value.outcome:
-        return actor.value.value
-    return board.errors.actor_died(actor.title, actor.ended)
+    assert actor.value is not None
+    return actor.value.value
 
 
 def refuse_early_calls(board: Board) -> None:
@@ -311,9 +330,11 @@ def end_actor(board: Board, actor: Actor, reason: str, result: Result | None) ->
     """
     actor.move(ActorState.DEAD)
     actor.ended = reason
+    last_word = result or Result(actor.id, board.errors.actor_died(actor.title, reason), Outcome.ERROR)
     if actor.value is None:
-        actor.value = result or Result(actor.id, board.errors.actor_died(actor.title, reason), Outcome.ERROR)
-        fail_dependents(board, supply(board, actor.value))
+        fail_dependents(board, supply(board, last_word))
+    actor.value = last_word
+    _tell_holders(board, last_word)
     board.leaving[actor.id] = None
     key = (actor.create.options.namespace, actor.create.options.name)
     if board.named.get(key) is actor:
@@ -323,11 +344,18 @@ def end_actor(board: Board, actor: Actor, reason: str, result: Result | None) ->
         end_task(board, maker, Result(actor.id, actor.value.value, Outcome.ERROR))
     for task in actor.calls.tasks():
         if task.id in board.tasks:
-            end_task(board, task, Result(task.id, _died(board, actor), Outcome.ERROR))
-    for object_id in named_by(_creation(actor)):
+            end_task(board, task, Result(task.id, _died(actor), Outcome.ERROR))
+    for object_id in named_by(creation(actor)):
         entry = board.objects.entries[object_id]
         entry.uses -= 1
         board.objects.let_go(object_id)
+
+
+def _tell_holders(board: Board, last_word: Result) -> None:
+    """Who holds an actor hears of its end, so that a hub after this one is not asked to make it again."""
+    for client in board.clients.values():
+        if last_word.id in client.objects:
+            give(board, client.id, last_word)
 
 
 # ---- when nobody holds it --------------------------------------------------------------------------------
@@ -361,14 +389,19 @@ def _let_go(board: Board, actor: Actor, now: float) -> None:
     if actor.detached and not actor.dead:
         return
     if not actor.dead:
-        alive = actor.state is ActorState.ALIVE
-        end_actor(board, actor, "nobody held it any more", None)
-        if alive:
-            _drain_seat(board, actor, now)
-        else:
-            stop_engine(board, actor, "nobody holds its actor any more", now)
+        retire(board, actor, "nobody held it any more", now)
     if not actor.rank:
         forget(board, actor)
+
+
+def retire(board: Board, actor: Actor, reason: str, now: float) -> None:
+    """End an actor that is not needed, in good order if it was made already."""
+    alive = actor.state is ActorState.ALIVE
+    end_actor(board, actor, reason, None)
+    if alive:
+        _drain_seat(board, actor, now)
+    else:
+        stop_engine(board, actor, "nobody holds its actor any more", now)
 
 
 def _drain_seat(board: Board, actor: Actor, now: float) -> None:

@@ -38,6 +38,13 @@ def ask(board: Board, pool: Pool, count: int, now: float) -> None:
         pool.starting.add(seat.rank)
 
 
+def is_starting_still(board: Board, seat: Seat) -> None:
+    """The engine of a pool sets itself up before it can take a task, which may take as long as installing packages.
+    None other is started in its place.
+    """
+    pool_of(board, seat.node, seat.environment).starting.add(seat.rank)
+
+
 def add_seat(board: Board, node: str, environment: str, actor: ObjectId, now: float) -> Seat:
     """A new seat, which gets an engine at once."""
     if board.free_ranks:
@@ -63,10 +70,10 @@ def expect(board: Board, seat: Seat, node: str) -> None:
     board.next_extra = min(board.next_extra, seat.rank - 1)
 
 
-def take_seat(board: Board, seat: Seat, actor: ObjectId) -> None:
-    """Such a seat belongs to an actor."""
+def take_seat(board: Board, seat: Seat, actor: ObjectId, environment: str) -> None:
+    """Such a seat belongs to an actor, whose next engine needs the environment as well."""
     pool_of(board, seat.node, UNKNOWN).starting.discard(seat.rank)
-    seat.actor = actor
+    seat.actor, seat.environment = actor, environment
 
 
 def remove_seat(board: Board, seat: Seat) -> None:

@@ -154,6 +154,7 @@ class Board:
         self.actors: dict[ObjectId, Actor] = {}
         self.named: dict[tuple[str, str], Actor] = {}  # that live, by namespace and name
         self.calling: dict[ObjectId, None] = {}  # actors that may have calls to send
+        self.released = False  # a client has released something, since the last drain
         self.leaving: dict[ObjectId, None] = {}  # actors that may not be needed any more
         self.early_calls: dict[ObjectId, list[tuple[Client, CallActor]]] = {}  # of actors that may still come back
         self.early_blocked: set[TaskId] = set()  # tasks that wait and that no engine has told of yet

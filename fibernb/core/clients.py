@@ -15,7 +15,7 @@ from fibernb.core.messages import Deliver, Display, Output, Said
 from fibernb.core.receipts import Receipt
 from fibernb.core.settings import CoreSettings
 from fibernb.core.states import CLIENT_MOVES, ClientState, IllegalTransition
-from fibernb.model import ClientId, Digest, EngineId, ObjectId, Result
+from fibernb.model import ClientId, Digest, EngineId, ObjectId, Result, rank_name
 
 HISTORY: Final = 8
 _ATTACHED: Final = ClientState.ATTACHED
@@ -157,7 +157,8 @@ def said_bytes(said: Said) -> int:
 
 
 def _missing(last: Said, count: int) -> Output:
-    text = f"[{count} messages of output were dropped while this notebook was away: see the log of rank {last.rank}]\n"
+    whose = rank_name(last.rank)
+    text = f"[{count} messages of output were dropped while this notebook was away: see the log of {whose}]\n"
     return Output(task=last.task, rank=last.rank, sequence=last.sequence, stream="stderr", text=text)
 
 

@@ -183,7 +183,7 @@ def _publish(board: Board, task: Task, found: list[Result]) -> list[tuple[Task, 
     """Give a task's values to those that need them; returns the dependents that fail, with the reason."""
     failed: list[tuple[Task, Result]] = []
     for part in found:
-        failed += supply(board, part)
+        failed += supply(board, part, task.group.title)
     for offset in range(len(found), task.group.options.num_returns):
         failed += supply(board, missing(board, task.id + offset))
     record(board, task, found)
@@ -193,15 +193,15 @@ def _publish(board: Board, task: Task, found: list[Result]) -> list[tuple[Task, 
     return failed
 
 
-def supply(board: Board, value: Result) -> list[tuple[Task, Result]]:
-    """An object has its value; returns the tasks that fail for it, with the reason."""
+def supply(board: Board, value: Result, maker: str = "") -> list[tuple[Task, Result]]:
+    """An object has its value, from this maker; returns the tasks that fail for it, with the reason."""
     entry = board.objects.entries.get(value.id)
     if entry is None or (entry.result is not None and not entry.result.outcome):
         board.objects.discard(value)
         return []
     if is_stored(value):
         keep(board, value)
-    entry.result, entry.lost = value, ""
+    entry.result, entry.lost, entry.maker = value, "", maker or entry.maker
     for client_id in entry.fetchers:
         give(board, client_id, value)
     entry.fetchers.clear()

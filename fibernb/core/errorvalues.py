@@ -74,7 +74,10 @@ class ErrorValues:
         return self._cancelled[reason]
 
     def unschedulable(self, asked: str, available: str) -> bytes:
-        text = f"the task asks for {asked}, and this cluster can have at most {available}: ask for less, or scale up"
+        text = (
+            f"it asks for {asked}, and all that this cluster can have is {available}: ask for less, scale up, or name "
+            "what there is when the cluster is started: init(num_gpus=..., resources={...})"
+        )
         return self._dumps(TaskUnschedulable(text))
 
     def no_such_rank(self, rank: Rank, seats: int) -> bytes:

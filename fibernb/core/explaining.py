@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Final
 
 from fibernb.core.board import Board
-from fibernb.core.nodes import describe, held_seats
+from fibernb.core.nodes import describe, held_seats, listed
 from fibernb.core.seats import Seat
 from fibernb.core.special import Options
 from fibernb.core.states import ActorState, SeatState, TaskState
 from fibernb.core.tasks import Group
+from fibernb.model import rank_name
 
 SHOWN: Final = 3  # of a kind
 
@@ -75,9 +76,8 @@ def _placements(board: Board) -> list[str]:
     reasons: list[str] = []
     for id_ in board.unplaced:
         create = board.placements[id_].create
-        bundles = ", ".join(f"[{describe(asked)}]" for asked in create.bundles)
         title = f"the placement group {create.name!r}" if create.name else "a placement group"
-        reasons.append(f"{title} waits for its resources: {create.strategy} of {bundles}")
+        reasons.append(f"{title} waits for its resources: {create.strategy} of {listed(create.bundles)}")
     return reasons
 
 
@@ -87,7 +87,7 @@ def _seats(board: Board) -> list[str]:
         why = "a free slot on a node" if board.nodes else "a node to connect"
         reasons.append(f"{len(board.wanted)} seats wait for {why}")
     reasons += [
-        f"rank {seat.rank} is tried again later, after {seat.failures} failures: {seat.trouble}"
+        f"{rank_name(seat.rank)} is tried again later, after {seat.failures} failures: {seat.trouble}"
         for seat in troubled(board)[:SHOWN]
     ]
     return reasons

@@ -18,7 +18,7 @@ from fibernb.core.feasible import possible_seats
 from fibernb.core.holding import entry_of, hold_entry
 from fibernb.core.leases import Bundle
 from fibernb.core.messages import CreateGroup, RemoveGroup
-from fibernb.core.nodes import Node, describe, largest
+from fibernb.core.nodes import Node, largest, listed
 from fibernb.core.placements import Placement
 from fibernb.core.states import TaskState
 from fibernb.core.tasks import Task
@@ -62,8 +62,9 @@ def _impossible(board: Board, placement: Placement) -> bytes | None:
     bundles = [Bundle(asked) for asked in create.bundles]
     if _reserve(create.strategy, bundles, empty):
         return None
-    asked = f"{create.strategy} of " + " and ".join(f"[{describe(bundle)}]" for bundle in create.bundles)
-    return board.errors.unschedulable(asked, f"{len(empty)} nodes with {largest(empty, seats)}")
+    asked = f"{create.strategy} of {listed(create.bundles)}"
+    nodes = "1 node" if len(empty) == 1 else f"{len(empty)} nodes"
+    return board.errors.unschedulable(asked, f"{nodes} with {largest(empty, seats)}")
 
 
 # ---- reserving -------------------------------------------------------------------------------------------

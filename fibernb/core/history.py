@@ -9,13 +9,14 @@ from typing import TypeAlias
 import msgspec
 
 from fibernb.core.messages import Done
-from fibernb.model import EngineId, Rank, Result, TaskId
+from fibernb.core.seats import Engine
+from fibernb.model import EngineId, ObjectId, Rank, Result, TaskId
 
 Ids: TypeAlias = range | tuple[TaskId, ...]
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Calls that one engine ran in a row and answered in one message.
+    """Calls that one engine ran in a row and answered in one message; of its actor, if one lives there.
 
     ``ids``: the tasks, as a range if they are one. ``function`` is that of the last. ``failed``: those that did not
     end well. Times are on the clock of the engine's host; 0: not told.
@@ -28,6 +29,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     began_s: float
     run_s: float
     failed: tuple[TaskId, ...]
+    actor: ObjectId
 
     @property
     def ended_s(self) -> float:
@@ -43,12 +45,12 @@ class History:
         self._spans: deque[Span] = deque(maxlen=limit)
         self.total = 0
 
-    def add(
-        self, engine: EngineId, rank: Rank, function: str, done: Done, results: list[Result], failed: list[TaskId]
-    ) -> None:
+    def add(self, engine: Engine, function: str, done: Done, results: list[Result], failed: list[TaskId]) -> None:
         """Note what a message has answered."""
         self.total += 1
-        self._spans.append(Span(engine, rank, function, _ids(results), done.began_s, done.run_s, tuple(failed)))
+        ids = _ids(results)
+        span = Span(engine.id, engine.rank, function, ids, done.began_s, done.run_s, tuple(failed), engine.actor)
+        self._spans.append(span)
 
     def newest_first(self) -> Iterator[Span]:
         return reversed(self._spans)

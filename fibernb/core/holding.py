@@ -88,6 +88,7 @@ def hold(board: Board, client: Client, message: Hold) -> None:
 
 
 def release(board: Board, client: Client, message: Release) -> None:
+    board.released = True
     for object_id in message.objects:
         if object_id in client.objects:
             client.objects.remove(object_id)

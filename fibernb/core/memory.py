@@ -10,10 +10,9 @@ from __future__ import annotations
 from fibernb.core.board import Board
 from fibernb.core.cancelling import kill
 from fibernb.core.events import MemoryLow
+from fibernb.core.nodes import GIGA
 from fibernb.core.seats import Engine
 from fibernb.core.tasks import may_try_again
-
-GIGA = 1e9
 
 
 def memory_low(board: Board, event: MemoryLow, now: float) -> None:

@@ -9,12 +9,14 @@ accounting. Gpus, memory and custom resources come from the node's capacity.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from fibernb.core.devices import Devices, Shares, numbered
 from fibernb.model import Resources
 
 SEAT_MILLI = 1000
+GIGA = 1e9
 PLENTY = 1_000_000  # tasks that ask for nothing
 
 
@@ -29,14 +31,23 @@ def is_plain(resources: Resources) -> bool:
 
 
 def describe(resources: Resources) -> str:
-    """For people: "2 cpus, 1 gpus, 4000000 bytes of memory"."""
-    parts = [f"{_amount(resources.milli_cpus)} cpus"]
-    if resources.milli_gpus:
-        parts.append(f"{_amount(resources.milli_gpus)} gpus")
+    """For people: "2 cpus, 1 gpu, 4.00 GB of memory"."""
+    units = (("cpu", resources.milli_cpus), ("gpu", resources.milli_gpus))
+    parts = [f"{_amount(amount)} {unit}{'' if amount == SEAT_MILLI else 's'}" for unit, amount in units if amount]
     if resources.memory_bytes:
-        parts.append(f"{resources.memory_bytes} bytes of memory")
+        parts.append(f"{_size(resources.memory_bytes)} of memory")
     parts += [f"{_amount(amount)} {name}" for name, amount in sorted(resources.custom.items()) if amount]
-    return ", ".join(parts)
+    return ", ".join(parts) or "0 cpus"
+
+
+def listed(bundles: Iterable[Resources]) -> str:
+    """For people: "[2 cpus], 3 x [1 gpu]"."""
+    counts = Counter(map(describe, bundles))
+    return ", ".join(f"[{text}]" if count == 1 else f"{count} x [{text}]" for text, count in counts.items())
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / GIGA:.2f} GB" if size_bytes >= GIGA else f"{size_bytes:,} bytes"
 
 
 def _amount(thousandths: int) -> str:

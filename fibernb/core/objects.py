@@ -48,10 +48,11 @@ class Entry:
     """An object that is there (``result``), is to come, or was there (``lost`` says how it went).
 
     ``holders`` counts clients, ``uses`` tasks that have not ended and values that contain it, ``heirs`` lineages whose
-    call refers to it. ``waiting`` tasks and ``fetchers`` (clients) are told when it is there.
+    call refers to it. ``waiting`` tasks and ``fetchers`` (clients) are told when it is there. ``maker`` is for people:
+    the function that gave it, or "put"; empty while it is to come.
     """
 
-    __slots__ = ("fetchers", "heirs", "holders", "lineage", "lost", "result", "uses", "waiting")
+    __slots__ = ("fetchers", "heirs", "holders", "lineage", "lost", "maker", "result", "uses", "waiting")
 
     def __init__(self, result: Result | None) -> None:
         self.result = result
@@ -59,6 +60,7 @@ class Entry:
         self.uses = 0
         self.heirs = 0
         self.lost = ""
+        self.maker = ""
         self.lineage: Lineage | None = None
         self.waiting: dict[TaskId, Task] = {}
         self.fetchers: dict[ClientId, None] = {}

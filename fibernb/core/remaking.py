@@ -96,7 +96,8 @@ def make_wanted(board: Board) -> None:
 
 def _why(lost: str, lineage: Lineage | None) -> str:
     if lineage is None:
-        return f"{lost}, and it cannot be made again, since it was put, made by an actor or may not be retried"
+        reasons = "it was put, made by an actor, may not be retried, or was made before the hub was restarted"
+        return f"{lost}, and it cannot be made again, since {reasons}"
     return f"{lost}, and it has been made again as often as its max_retries allow ({lineage.options.max_retries})"
 
 

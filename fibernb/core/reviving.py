@@ -53,7 +53,7 @@ def _reason(engine: Engine, event: EngineExited) -> str:
 
 def _restarts_used(actor: Actor) -> str:
     count = actor.restarts
-    return f" (it had been restarted {count} times already)" if count else " (max_restarts is 0)"
+    return f" (all of its max_restarts={count} have been used)" if count else " (max_restarts is 0)"
 
 
 def _restart(actor: Actor) -> bool:
@@ -116,7 +116,7 @@ def adopt(board: Board, engine: Engine, seat: Seat, record: ActorRecord, holds: 
         make(board, actor)
     actor.restarts, actor.checkpoint, actor.rank = record.restarts, record.checkpoint, seat.rank
     actor.move(ActorState.STARTING)
-    take_seat(board, seat, actor.id)
+    take_seat(board, seat, actor.id, create.options.environment)
     engine.actor = actor.id
     node = board.nodes[engine.node]
     if not create.options.placement:

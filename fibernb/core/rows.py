@@ -17,7 +17,7 @@ from fibernb.core.placements import Placement
 from fibernb.core.reporting import node_statuses, seat_status
 from fibernb.core.states import TaskState
 from fibernb.core.tasks import Task
-from fibernb.model import ClientId, ObjectId, Resources
+from fibernb.model import ClientId, ObjectId, Resources, rank_name
 from fibernb.serialize.frames import value_bytes
 
 Row: TypeAlias = dict[str, object]
@@ -59,7 +59,7 @@ def _live_tasks(board: Board) -> Iterator[Row]:
         engine = board.engines.get(task.engine) if sent else None
         yield {
             "task_id": name_of(task.id),
-            "name": group.options.name or group.function.name,
+            "name": group.title,
             "state": task.state.name,
             "attempt_number": task.attempts,
             "client": client_name(board, group.client.id),
@@ -87,6 +87,7 @@ def _ended_tasks(board: Board) -> Iterator[Row]:
                 "task_id": name_of(id_),
                 "name": span.function,
                 "state": "FAILED" if id_ in failed else "FINISHED",
+                "actor_id": name_of(span.actor),
                 "rank": span.rank,
                 "engine": span.engine,
                 "began_s": span.began_s,
@@ -123,7 +124,16 @@ def _objects(board: Board) -> Iterator[Row]:
         for object_id in client.objects:
             holders.setdefault(object_id, []).append(name)
     for object_id, entry in reversed(board.objects.entries.items()):
-        yield _object(object_id, entry, holders.get(object_id, []))
+        row = _object(object_id, entry, holders.get(object_id, []))
+        yield row | {"made_by": _maker(board, object_id) or entry.maker}
+
+
+def _maker(board: Board, object_id: ObjectId) -> str:
+    """What an object stands for that is no value of a task."""
+    actor = board.actors.get(object_id)
+    if actor is not None:
+        return f"actor {actor.title}"
+    return "placement group" if object_id in board.placements else ""
 
 
 def _object(object_id: ObjectId, entry: Entry, holders: list[str]) -> Row:
@@ -137,7 +147,6 @@ def _object(object_id: ObjectId, entry: Entry, holders: list[str]) -> Row:
         "inline_bytes": 0 if result is None else len(result.value),
         "blocks": [] if result is None else [name_of(block) for block in result.blocks],
         "contains": 0 if result is None else len(result.refs),
-        "made_by": "" if entry.lineage is None else entry.lineage.options.name or entry.lineage.function.name,
         "waiting_tasks": len(entry.waiting),
         "lost": entry.lost,
     }
@@ -153,7 +162,7 @@ def client_name(board: Board, client_id: ClientId) -> str:
     """How people see a client."""
     client = board.clients.get(client_id)
     engine = None if client is None or client.engine is None else board.engines.get(client.engine)
-    return f"client {client_id:x}" if engine is None else f"rank {engine.rank}"
+    return f"client {client_id:x}" if engine is None else rank_name(engine.rank)
 
 
 # ---- who runs what ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fibernb.core import (
     attending,
     auxiliary,
     cancelling,
+    cycles,
     dispatching,
     grouping,
     holding,
@@ -183,6 +184,8 @@ def _decide(board: Board, now: float) -> None:
     _follow_up(board, now)
     if board.stale:
         _sweep(board)
+    if board.released:
+        cycles.look_soon(board, now)
     scaling.follow_queue(board, now)
     dispatching.dispatch(board, now)
     if board.wanted:
@@ -323,6 +326,8 @@ def _fire(board: Board, kind: str, id_: int, now: float) -> None:
         attending.shut_down_if_empty(board, "no client came in time")
     elif kind == "extras":
         auxiliary.let_idle_go(board, now)
+    elif kind == "cycles":
+        cycles.end_cycles(board, now)
     elif kind == "start":
         seating.start_again(board, id_)
     elif kind in ("attach", "grace", "exit"):

@@ -23,7 +23,7 @@ from fibernb.core.seats import Engine, Seat
 from fibernb.core.sending import send
 from fibernb.core.states import SeatState
 from fibernb.core.tasks import Group, Task
-from fibernb.model import DEFAULT_OPTIONS, Call, Outcome, Rank, Result
+from fibernb.model import DEFAULT_OPTIONS, Call, Outcome, Rank, Result, rank_name
 
 
 def node_up(board: Board, event: NodeUp) -> None:
@@ -118,6 +118,8 @@ def _restore_namespace(board: Board, engine: Engine, now: float) -> None:
         group = Group(board.claimed.key, board.internal, function, DEFAULT_OPTIONS, None)
         send(board, engine, [Task(call.id, call, group, rank=engine.rank)], now)
         engine.replaying += 1
+    if engine.replaying and engine.rank < 0 and not engine.actor:
+        auxiliary.is_starting_still(board, board.seats[engine.rank])
 
 
 # ---- ending ---------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def _strike(board: Board, engine: Engine) -> None:
 
 def _trouble(engine: Engine, event: EngineExited) -> str:
     manner = engine.doomed or f"exit code {event.exit_code}"
-    text = f"the engine of rank {engine.rank} on {engine.node} ended early: {manner}"
+    text = f"the engine of {rank_name(engine.rank)} on {engine.node} ended early: {manner}"
     lines = event.last_output.strip().splitlines()
     return "; ".join(part for part in (text, event.evidence, lines[-1] if lines else "") if part)
 

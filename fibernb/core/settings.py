@@ -35,6 +35,7 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
     max_deliver_bytes: int = 64_000_000  # results beyond this go into a further message
     starve_s: float = 1.0  # a task that needs more than one seat gets the seats that fall idle after waiting this long
 
+    cycles_s: float = 10.0  # from the release of something to the look for actors that only hold each other
     extra_idle_s: float = 5.0  # engines beside the seats that have had nothing to do for this long are let go
     max_starting: int = 16  # engines of one kind beside the seats that are started at a time
     max_line_calls: int = 512  # calls that an actor's engine is sent ahead

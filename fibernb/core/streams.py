@@ -40,7 +40,7 @@ def take_item(board: Board, engine: Engine | None, task: Task, item: Result, rec
     if not client.silent and number > stream.delivered:
         stream.delivered = number
         _deliver(board, client, item, receipt)
-    failed = supply(board, item)
+    failed = supply(board, item, task.group.title)
     record(board, task, [item])
     fail_dependents(board, failed)
 

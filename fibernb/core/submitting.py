@@ -32,7 +32,7 @@ def define_function(board: Board, client: Client, message: DefineFunction) -> No
 def put_objects(board: Board, client: Client, message: PutObjects) -> None:
     for result in message.objects:
         hold_entry(client, result.id, board.objects.entry(result.id))
-        fail_dependents(board, supply(board, result))
+        fail_dependents(board, supply(board, result, "put"))
 
 
 def remember(board: Board, message: Remember) -> None:

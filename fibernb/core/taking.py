@@ -16,7 +16,7 @@ from fibernb.core.seats import Engine, Seat
 from fibernb.core.states import SeatState, TaskState
 from fibernb.core.streams import streaming_task, take_item
 from fibernb.core.tasks import ANY_RANK, Task, may_try_again, move_task
-from fibernb.model import ObjectId, Outcome, Result, TaskId, client_of
+from fibernb.model import ObjectId, Outcome, Result, TaskId, client_of, rank_name
 
 _SENT: Final = TaskState.SENT
 _RUNNING: Final = TaskState.RUNNING
@@ -95,7 +95,7 @@ def _learn(
     for function in functions:
         function.measured(done.run_s / len(results))
     engine.productive = True
-    board.history.add(engine.id, engine.rank, function.name, done, results, failed)
+    board.history.add(engine, function.name, done, results, failed)
 
 
 def _measure_actor(board: Board, engine: Engine, done: Done) -> None:
@@ -194,7 +194,7 @@ def _take_unasked(board: Board, engine: Engine, task: Task, result: Result) -> N
     move_task(task, TaskState.FINISHED if result.outcome is Outcome.OK else TaskState.FAILED)
     engine.replaying -= 1
     if result.outcome is not Outcome.OK:
-        board.problems["replay"] = f"a part of the namespace could not be restored on rank {engine.rank}"
+        board.problems["replay"] = f"a part of the namespace could not be restored on {rank_name(engine.rank)}"
         board.seats_changed = True
 
 

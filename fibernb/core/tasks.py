@@ -99,6 +99,11 @@ class Group:
     def queued(self) -> bool:
         return bool(self.ready or self.suspects)
 
+    @property
+    def title(self) -> str:
+        """What people call the function."""
+        return self.options.name or self.function.name
+
 
 def needs_seat_only(options: TaskOptions) -> bool:
     """Whether any seat will do."""

@@ -67,7 +67,8 @@ class EngineContext:
         self.actor_name = ""
         self.actor_about = b""  # what a handle of it needs to know, pickled
         self.namespace = ""  # of the actor
-        self.placement: ObjectId = 0  # the placement group that the calls run in
+        self.placement: ObjectId = 0  # the placement group that the calls run in,
+        self.captures = False  # and what they start as well
         self.was_restarted = False  # the actor
         self.gpus: tuple[int, ...] = ()  # that the calls which run may use
         self.resources = Resources()  # that they were given

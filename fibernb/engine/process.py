@@ -17,7 +17,7 @@ from fibernb.engine.engine import Engine
 from fibernb.engine.shell import EngineShell
 from fibernb.engine.siding import CRASHED_EXIT_CODE, crash
 from fibernb.engine.streams import APPEND, TaskStream, adopt_threads
-from fibernb.model import Struct
+from fibernb.model import Struct, rank_name
 from fibernb.progress import report_bars_to
 from fibernb.store.agent import agent_for
 from fibernb.wire.handshake import Seat
@@ -110,8 +110,7 @@ def _take_seat(prepared: Prepared, seat: Seat, logs: tuple[str, str]) -> None:
 
 def _store(settings: EngineSettings, seat: Seat) -> Store:
     """The object store of this host, which is not asked for anything yet."""
-    owner = f"rank {seat.rank}" if seat.rank >= 0 else f"extra {-seat.rank}"
-    return agent_for(settings.directory, settings.key, owner, settings.inline_bytes)
+    return agent_for(settings.directory, settings.key, rank_name(seat.rank), settings.inline_bytes)
 
 
 def _redirect(native_log: str, node_fds: list[int]) -> None:

@@ -40,7 +40,7 @@ class Surroundings:
         context.name_of_calls = options.name
         if context.actor:
             return
-        context.resources, context.placement = options.resources, options.placement
+        context.resources, context.placement, context.captures = options.resources, options.placement, options.captures
         if run.gpus != context.gpus:
             self._give(context, run.gpus)
 
@@ -53,7 +53,7 @@ class Surroundings:
             return
         context.actor, context.actor_about, context.actor_name = create.actor, create.about, options.name
         context.namespace, context.was_restarted = options.namespace, record.restarts > 0
-        context.resources, context.placement = options.resources, options.placement
+        context.resources, context.placement, context.captures = options.resources, options.placement, options.captures
         self._give(context, gpus)
 
     def settle(self) -> None:

@@ -10,18 +10,24 @@ from typing import Final
 
 import IPython
 
+from fibernb.errors import RemoteTraceback
+
 MAX_CHARACTERS: Final = 200_000
 
 _OURS: Final = (str(Path(__file__).parents[1]), str(Path(IPython.__file__).parent))
 _LOOP: Final = str(Path(asyncio.__file__).parent)
+_REMOTE: Final = f"{RemoteTraceback.__module__}.{RemoteTraceback.__qualname__}: \n"
 
 
 def text_of(error: BaseException) -> str:
-    """What Python would print, without the frames of FiberNB, of IPython and of the event loop that runs cells."""
+    """What Python would print, without the frames of FiberNB, of IPython and of the event loop that runs cells.
+
+    A traceback that came from another engine stands there as if it had been raised here.
+    """
     report = traceback.TracebackException.from_exception(error, compact=True)
     for part in _all_parts(report):
         _fold(part)
-    text = "".join(report.format())
+    text = "".join(report.format()).replace(_REMOTE, "")
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[: MAX_CHARACTERS // 2]}\n...\n{text[-MAX_CHARACTERS // 2 :]}"

@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import bisect
 import contextvars
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from fibernb import config as configuration
 from fibernb.client import code, current
 from fibernb.client.session import Session
-from fibernb.core.messages import Display, Output, Said
+from fibernb.core.messages import Display, Output, Progress, Said
 from fibernb.model import TaskId, client_of
 from fibernb.notebook.excerpt import shorten
 from fibernb.notebook.gathering import SourceOutput
 from fibernb.notebook.grouping import Block, format_ranks
 from fibernb.notebook.printing import Printer, Text, write
+from fibernb.notebook.task_bars import TaskBars
 
 REMEMBERED_CELLS: Final = 200
+
+MakeBars: TypeAlias = Callable[[], TaskBars]
+"""Called in the context of a cell whose tasks have progress bars."""
 
 
 class CellTasks:
     """Knows which cell a task belongs to, by the numbers of tasks, which rise."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: Printer, make_bars: MakeBars) -> None:
         self._printer = printer
+        self._make_bars = make_bars
         self._session: Session | None = None
         self._cells: list[_Cell] = []
 
@@ -33,15 +39,23 @@ class CellTasks:
         code.next_epoch()
         session = current.session
         if session is not self._session:
-            self._session = session
-            self._cells.clear()
+            self.follow(session)
+        self._cells.append(_Cell(_last_task(session), self._printer, self._make_bars))
+        del self._cells[:-REMEMBERED_CELLS]
+
+    def follow(self, session: Session | None) -> None:
+        """Another session is used from now on; the cell that runs is the first of it, even one that loads us."""
+        self._session = session
+        running = self._cells[-1:] or [_Cell(0, self._printer, self._make_bars)]
+        running[0].last_before = 0
+        self._cells = running
         if session is not None:
             session.inbox.on_said = self.hear
-        self._cells.append(_Cell(_last_task(session), self._printer))
-        del self._cells[:-REMEMBERED_CELLS]
 
     def end_cell(self, result: Any) -> None:
         """A cell has ended: if it was interrupted, its tasks and all that they submitted are stopped."""
+        if self._cells:
+            self._cells[-1].show_bars()
         session = current.session
         if not isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError) or session is None:
             return
@@ -53,7 +67,7 @@ class CellTasks:
     def hear(self, said: Said) -> None:
         """Show what a task said in the cell that it belongs to; a task of a task counts for the latest cell."""
         session = self._session
-        if session is None or not isinstance(said, Output | Display):
+        if session is None:
             return
         at = len(self._cells)
         if client_of(said.task) == session.client:
@@ -64,17 +78,27 @@ class CellTasks:
 class _Cell:
     """A cell, and how much its tasks may still show in it."""
 
-    def __init__(self, last_before: TaskId, printer: Printer) -> None:
+    def __init__(self, last_before: TaskId, printer: Printer, make_bars: MakeBars) -> None:
         config = configuration.load()
         self.last_before = last_before
         self._printer = printer
+        self._make_bars = make_bars
+        self._bars: TaskBars | None = None
         self._context = contextvars.copy_context()
         self._left_lines = config.output_limit_lines
         self._left_bytes = config.output_limit_bytes
 
-    def show(self, said: Output | Display) -> None:
-        if self._left_lines > 0 and self._left_bytes > 0:
+    def show(self, said: Said) -> None:
+        if isinstance(said, Progress):
+            self._bars = self._bars or self._context.run(self._make_bars)
+            self._bars.take(said)
+        elif self._left_lines > 0 and self._left_bytes > 0:
             self._context.run(self._show, said)
+
+    def show_bars(self) -> None:
+        """Show now what is to be shown of bars."""
+        if self._bars is not None:
+            self._bars.show()
 
     def _show(self, said: Output | Display) -> None:
         if isinstance(said, Output):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import msgspec
 from fibernb import config as configuration
 from fibernb.client import api
 from fibernb.client.cluster import Cluster
-from fibernb.errors import ConfigError, NotConnected
+from fibernb.errors import ConfigError, FibernbError, NotConnected
 from fibernb.hub.connection import Connection, list_connections
 
 MARK_NAME: Final = "notebook.json"
@@ -46,6 +47,12 @@ class Clusters:
     def in_use(self) -> bool:
         """Whether this notebook uses a cluster."""
         return api.is_initialized()
+
+    def begin_cell(self, *_: object) -> None:
+        """A cell begins: its tasks work in the notebook's directory, with its ``sys.path``, as these are now."""
+        if self.in_use():
+            with contextlib.suppress(OSError, FibernbError):  # a directory or a cluster that has gone: see who needs it
+                api.current_cluster().adopt()
 
     def leave_running(self) -> None:
         """The kernel will be restarted: the cluster outlives it, for as long as its lease."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from fibernb.client import current
 from fibernb.client.cells import CellResult
 from fibernb.notebook import values
 from fibernb.notebook.awaiting import Awaiting
@@ -20,6 +22,7 @@ from fibernb.notebook.magics import NAMES, FiberMagics, without_body
 from fibernb.notebook.parallel import Parallel
 from fibernb.notebook.printing import Printer
 from fibernb.notebook.supply import Supply
+from fibernb.notebook.task_bars import bars_for
 from fibernb.notebook.tracebacks import TracebackHook
 from fibernb.notebook.verbs import Verbs
 
@@ -47,7 +50,7 @@ class Extension:
         self._shell = shell
         self._clusters = clusters
         self._printer = Printer()
-        self._tasks = CellTasks(self._printer)
+        self._tasks = CellTasks(self._printer, functools.partial(bars_for, shell))
         self._heartbeat = Heartbeat()
         self._awaiting = Awaiting(shell)
         self._tracebacks = TracebackHook(shell)
@@ -65,6 +68,8 @@ class Extension:
         for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.register("pre_run_cell", listener.begin_cell)
             self._shell.events.register("post_run_cell", listener.end_cell)
+        self._shell.events.register("pre_run_cell", self._clusters.begin_cell)
+        current.on_use.append(self._tasks.follow)
         formatters = self._formatters()
         formatters["text/plain"].for_type(CellResult, _show_as_text)
         formatters["text/html"].for_type(CellResult, _show_as_html)
@@ -81,6 +86,8 @@ class Extension:
         for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.unregister("pre_run_cell", listener.begin_cell)
             self._shell.events.unregister("post_run_cell", listener.end_cell)
+        self._shell.events.unregister("pre_run_cell", self._clusters.begin_cell)
+        current.on_use.remove(self._tasks.follow)
         self._heartbeat.end_cell()
         for transformer in (without_body, self._awaiting):
             self._shell.input_transformers_cleanup.remove(transformer)

@@ -105,6 +105,17 @@ def live_html(snapshot: Snapshot) -> str:
     return f'<div style="line-height: 1.4">{"".join(parts)}</div>'
 
 
+def bars_html(bars: Sequence[tuple[Rank, Bar]]) -> str:
+    """Bars without a cell's ranks: those of plain tasks."""
+    return f'<div style="line-height: 1.4">{"".join(_bars(bars))}</div>'
+
+
+def bars_text(bars: Sequence[tuple[Rank, Bar]]) -> str:
+    """The same as text, one bar a line: ``[3] epochs 4/10 it (40%)``."""
+    lines = [f"[{format_ranks([rank])}] {bar_text(bar)}" for rank, bar in bars[:MAX_BARS]]
+    return "\n".join([*lines, f"… {len(bars) - MAX_BARS} more bars"] if len(bars) > MAX_BARS else lines)
+
+
 def overall_bar(bars: Sequence[tuple[Rank, Bar]]) -> Bar | None:
     """All bars with a known total as one, if there are any."""
     known = [bar for _, bar in bars if bar.total is not None]
@@ -198,7 +209,7 @@ def _bars(bars: Sequence[tuple[Rank, Bar]]) -> list[str]:
     if not bars:
         return []
     rows = [_row("all", overall)] if len(bars) > 1 and (overall := overall_bar(bars)) else []
-    rows += [_row(str(rank), bar) for rank, bar in bars[:MAX_BARS]]
+    rows += [_row(format_ranks([rank]), bar) for rank, bar in bars[:MAX_BARS]]
     if len(bars) > MAX_BARS:
         rows.append(f"<div>… {len(bars) - MAX_BARS} more bars</div>")
     return rows

@@ -203,7 +203,7 @@ def _object(row: ObjectRow) -> tuple[str, ...]:
     if row.uses:
         holders.append("1 task or value" if row.uses == 1 else f"{row.uses} tasks or values")
     amount = size(row.size_bytes) if row.size_bytes else row.state.lower()
-    return amount, row.made_by or "put, or an actor", ", ".join(holders)
+    return amount, row.made_by or "a task", ", ".join(holders)
 
 
 def _engine_beside(engine: EngineRow) -> tuple[str, ...]:

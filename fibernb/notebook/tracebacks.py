@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import linecache
 import re
 import traceback
@@ -76,7 +77,8 @@ def render(error: BaseException, trace: TracebackType | None, name_of_file: Name
         return [f"{_RED}UsageError{_PLAIN}: {error}"]
     if isinstance(error, SyntaxError) and _passed_through_us(error, trace) and not _is_remote(error):
         return [_with_cells("".join(traceback.format_exception_only(error)).rstrip(), name_of_file)]
-    if not (isinstance(error, FibernbError) or _is_remote(error) or _passed_through_us(error, trace)):
+    ours = isinstance(error, FibernbError) or _is_remote(error) or _is_raised_by_us(trace)
+    if not ours and not _passed_through_us(error, trace):
         return None
     frames = traceback.extract_tb(_users_part(error, trace))
     local = "".join(_frame_text(frame, name_of_file) for frame in frames)
@@ -124,6 +126,16 @@ def _passed_through_us(error: BaseException, trace: TracebackType | None) -> boo
     )
 
 
+def _is_raised_by_us(trace: TracebackType | None) -> bool:
+    """Whether a line of ours says ``raise``, and no mistake of ours does: what we refuse needs none of our frames."""
+    last = list(_entries(trace))[-1:]
+    return any(
+        _file_of(entry).startswith(_OURS)
+        and linecache.getline(_file_of(entry), entry.tb_lineno).lstrip().startswith("raise ")
+        for entry in last
+    )
+
+
 def _users_part(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
     """The trace without frames of ours and of IPython; an interrupt hits what we call, which is left out as well."""
     kept = []
@@ -131,7 +143,7 @@ def _users_part(error: BaseException, trace: TracebackType | None) -> TracebackT
         ours = _file_of(entry).startswith(_OURS)
         if ours and isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
             break
-        if not ours and not _file_of(entry).startswith(_IPYTHON) and not _is_magic_line(entry):
+        if not ours and not _file_of(entry).startswith(_BETWEEN) and not _is_magic_line(entry):
             kept.append(entry)
     part: TracebackType | None = None
     for entry in reversed(kept):
@@ -160,4 +172,4 @@ def _frame_text(frame: traceback.FrameSummary, name_of_file: NameOfFile) -> str:
 
 
 _OURS: Final = f"{Path(__file__).parent.parent}/"
-_IPYTHON: Final = f"{Path(IPython.__file__).parent}/"
+_BETWEEN: Final = (f"{Path(IPython.__file__).parent}/", contextlib.__file__)

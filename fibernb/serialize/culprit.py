@@ -14,6 +14,7 @@ from fibernb.serialize.pickling import PROTOCOL, Pickler
 
 MAX_DEPTH: Final = 50
 MAX_TRIALS: Final = 20_000
+ADVICE: Final = "make it where it is used, or let its owner leave it out (__getstate__)"
 
 Part: TypeAlias = tuple[str, Any]  # how the part is written behind the path of the whole, and the part
 
@@ -25,9 +26,10 @@ def explain(value: object, name: str, error: Exception) -> SerializationError:
     if isinstance(error, SerializationError):
         return error
     if isinstance(error.__cause__, RecursionError) or isinstance(error, RecursionError):
-        return SerializationError(f"{name}: nested too deeply to be pickled")
+        return SerializationError(f"{name}: nested too deeply to be pickled: pass it in parts, or flat")
     path, cause = _Search().deepest(name, value, error)
-    return SerializationError(f"{path}: {cause}")
+    is_plain = isinstance(cause, TypeError | pickle.PicklingError)  # else it comes from the value's own code
+    return SerializationError(f"{path}: {cause}: {ADVICE}" if is_plain else f"{path}: {cause}")
 
 
 class _Nowhere:

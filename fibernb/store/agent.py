@@ -46,18 +46,23 @@ class StoreAgent:
         self._pid = 0
         self._lock = threading.Lock()
         self._link: StoreLink | None = None
+        self._closed = threading.Event()
 
     @property
     def inline_bytes(self) -> int:
         return self._inline_bytes
 
-    def prepare(self) -> None:
-        """Have the store started and memory warmed meanwhile, so that the first large value need not wait."""
-        threading.Thread(target=self._prepare, name="fibernb-store", daemon=True).start()
+    def prepare(self, after_s: float = 0.0) -> None:
+        """In ``after_s`` seconds have the store started and memory warmed, so that the first large value need not wait.
 
-    def _prepare(self) -> None:
-        with suppress(FibernbError):  # who writes or reads a value is told
-            self.describe()
+        Nothing happens if the agent is closed by then.
+        """
+        threading.Thread(target=self._prepare, args=(after_s,), name="fibernb-store", daemon=True).start()
+
+    def _prepare(self, after_s: float) -> None:
+        if not self._closed.wait(after_s):
+            with suppress(FibernbError):  # who writes or reads a value is told
+                self.describe()
 
     def write(self, buffers: Sequence[memoryview]) -> tuple[BlockId, list[int]]:
         """Copy flat buffers into a new block. Returns it, and where in it they begin.
@@ -85,6 +90,7 @@ class StoreAgent:
 
     def close(self) -> None:
         """Hang up. Arrays that have been mapped stay."""
+        self._closed.set()
         with self._lock:
             link, self._link = self._link, None
             if link is not None:

@@ -249,7 +249,7 @@ class Catalog:
             if target:
                 self.orders.append(Grow(size_bytes=target))
             return True
-        claim.window = self._room.window_for(size_bytes, self._blocks)
+        claim.window = self._room.window_for(size_bytes, self._blocks, exchange=claim.link is None)
         if claim.window is not None:
             claim.deadline = None
             claim.leaving.update(claim.window.blocks)

@@ -76,14 +76,15 @@ class Room:
 
     # ---- blocks move out ---------------------------------------------------------------------------------
 
-    def window_for(self, size_bytes: int, blocks: Iterable[Block]) -> Window | None:
+    def window_for(self, size_bytes: int, blocks: Iterable[Block], *, exchange: bool = False) -> Window | None:
         """Take a window from which all blocks can move to the spill file; they have their places there then.
 
-        None when there is none. The blocks move until `close_window`.
+        None when there is none. The blocks move until `close_window`. ``exchange``: for a block that leaves the spill
+        file in return, so what stands there may pass the limit. Else nothing would come back once both files are full.
         """
         movable = {block.id: block for block in blocks if block.is_movable}
         window = best_window(self._segments(movable.values()), rounded(size_bytes))
-        if window is None or not self._reserve_spill([movable[id_] for id_ in window.blocks]):
+        if window is None or not self._reserve_spill([movable[id_] for id_ in window.blocks], exchange):
             return None
         for segment in window.segments:
             if segment.block is None:
@@ -108,10 +109,11 @@ class Room:
             segments.append(Segment(Extent(block.offset, rounded(block.size_bytes)), block.id, block.last_use))
         return segments
 
-    def _reserve_spill(self, blocks: Sequence[Block]) -> bool:
+    def _reserve_spill(self, blocks: Sequence[Block], exchange: bool) -> bool:
         """Places in the spill file for all of them, or none."""
         needed = sum(rounded(block.size_bytes) for block in blocks)
-        if self.spill_problem or self.spill.used_bytes + needed > self.limits.spill_bytes:
+        fits = exchange or self.spill.used_bytes + needed <= self.limits.spill_bytes
+        if self.spill_problem or not fits:
             return False
         for block in blocks:
             block.spill = self._spill_place(block.size_bytes)

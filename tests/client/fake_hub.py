@@ -311,6 +311,9 @@ class FakeStore:
         self.blocks: dict[int, bytes] = {}
         self._next = itertools.count(1)
 
+    def prepare(self, after_s: float) -> None:
+        """It is ready."""
+
     def write(self, buffers: Sequence[memoryview]) -> tuple[int, list[int]]:
         block, data, offsets = next(self._next), b"", []
         for buffer in buffers:

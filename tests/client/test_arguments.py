@@ -37,6 +37,12 @@ def test_names_of_ray() -> None:
         ({"num_gpus": -1}, "num_gpus"),
         ({"resources": {"CPU": 1}}, "num_cpus"),
         ({"resources": 5}, "resources"),
+        ({"num_cpu": 8}, r"init has no argument 'num_cpu'. Did you mean 'num_cpus'\?"),
+        ({"num_gpu": 1}, "'num_gpus'"),
+        ({"lease": 5}, "'lease_s'"),
+        ({"dashboard": True}, "'dashboard_"),
+        ({"name_space": "x"}, "'namespace'"),
+        ({"xyzzy": 1}, "Besides workers, backend, .* it has: .*lease_s"),
     ],
 )
 def test_what_cannot_be(given: dict[str, object], message: str) -> None:

@@ -82,6 +82,32 @@ def test_requirements(tmp_path: Path) -> None:
     assert made({"uv": ["a"]}) == {"pip": ["a"]}
 
 
+def test_projects_and_archives_among_requirements_stand_for_their_content(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.parent)
+    wheel = project.parent / "thing-1-py3-none-any.whl"
+    wheel.write_text("first")
+    asked = ["./project[all,dev]", "project/", str(project), wheel.name, str(wheel)]
+    first = made({"pip": asked})["pip"]
+    place = next(text for text in first if "[" not in text and "whl" not in text)
+    kept = next(text for text in first if text.endswith(f"/{wheel.name}"))
+    assert sorted(first) == sorted([f"{place}[all,dev]", place, place, wheel.name, kept])
+    assert (Path(place) / "package/__init__.py").read_text() == "VALUE = 1\n"
+    (project / "package/__init__.py").write_text("VALUE = 2\n")
+    wheel.write_text("second")
+    assert not set(made({"pip": asked})["pip"]).intersection(first) - {wheel.name}
+    assert Path(kept).read_text() == "first"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a", "a[x]>=1,<2; python_version>'3'", "a @ file:///tmp/a", "git+https://host/a.git@v1", "-r some/file", "-e ."],
+)
+def test_requirements_that_are_no_paths_stay_what_they_are(text: str) -> None:
+    assert made({"pip": [text]}) == {"pip": [text]}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -101,6 +127,8 @@ def test_requirements(tmp_path: Path) -> None:
         ({"pip": 5}, "list of texts"),
         ({"pip": {"package": ["x"]}}, "packages"),
         ({"pip": "/nowhere/requirements.txt"}, "cannot be read"),
+        ({"pip": ["/nowhere/project"]}, "no project, wheel or archive at /nowhere/project"),
+        ({"pip": ["./nowhere"]}, "no project, wheel or archive at"),
         ({"excludes": "x"}, "list of texts"),
     ],
 )

@@ -320,3 +320,16 @@ def test_making_again_comes_to_an_end(session: Session, hub: FakeHub) -> None:
     hub.store.blocks.clear()
     with pytest.raises(ObjectLost, match="10 times"):
         fnb.get(ref)
+
+
+# ---- actors that were found -------------------------------------------------------------------------------
+
+
+def test_an_actor_that_was_found_and_dropped_at_once_is_released(session: Session, hub: FakeHub) -> None:
+    hub.names["known"] = (12345, b"about")
+    for number in range(1, 4):
+        found = session.find_actor("known")
+        assert found is not None
+        session.borrow(found[0])
+        session.settle()
+        assert released(hub) == [12345] * number

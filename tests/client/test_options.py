@@ -112,6 +112,10 @@ def test_places() -> None:
     strategy = PlacementGroupSchedulingStrategy(Group(), 0)
     assert options.parse({"scheduling_strategy": strategy}).bundle == 0
     assert options.parse({"placement_group": None}, grouped).placement == 0
+    assert not strategy.fields()["captures"]
+    captured = PlacementGroupSchedulingStrategy(Group(), placement_group_capture_child_tasks=True)
+    assert options.parse({"scheduling_strategy": captured}).captures
+    assert options.parse({"placement_group": Group(), "placement_group_capture_child_tasks": True}).captures
 
 
 def test_kinds_of_accelerators_are_custom_resources() -> None:

@@ -14,11 +14,13 @@ import pytest
 
 import fibernb as fnb
 from fibernb import serialize
+from fibernb.client import line
+from fibernb.client.dialing import Opened
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.core import messages as m
 from fibernb.errors import GetTimeout, NotConnected, RemoteTraceback, TaskCancelled
-from fibernb.model import Bar
+from fibernb.model import Bar, ClientId
 from tests.client.fake_hub import FakeConnector, FakeHub
 
 
@@ -471,6 +473,29 @@ def test_references_may_die_anywhere(session: Session) -> None:
         Late()
         fnb.get(double.remote(fnb.put(1)))
     gc.collect()
+
+
+def test_a_link_that_opens_after_the_session_was_closed_is_closed(
+    hub: FakeHub, connector: FakeConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "JOIN_S", 0.01)
+    session = Session(connector)
+    opened: list[Opened] = []
+    goes_on = threading.Event()
+
+    def reconnect(client: ClientId) -> Opened:
+        goes_on.wait(10)
+        opened.append(FakeConnector.reconnect(connector, client))
+        return opened[0]
+
+    monkeypatch.setattr(connector, "reconnect", reconnect)
+    hub.break_links()
+    wait_until(lambda: session.line._link is None)
+    session.close()
+    goes_on.set()
+    session.line._thread.join(10)
+    with pytest.raises(NotConnected):
+        opened[0].link.fileno()
 
 
 def test_a_status_that_was_lost_is_asked_for_again(session: Session, hub: FakeHub) -> None:

@@ -10,7 +10,7 @@ from fibernb.client.refs import Group, ObjectRef
 from fibernb.client.session import Session, define
 from fibernb.core import messages as m
 from fibernb.errors import ConfigError, NotConnected
-from fibernb.model import STREAMING, ActorOptions, Resources, TaskOptions
+from fibernb.model import STREAMING, ActorOptions, Outcome, Resources, Result, TaskOptions
 from fibernb.serialize import Packed
 from tests.client.fake_hub import FakeConnector, FakeHub
 from tests.client.test_holding import released
@@ -187,6 +187,18 @@ def test_killing(session: Session, hub: FakeHub) -> None:
     session.kill_actor(actor, no_restart=False)
     session.settle()
     assert hub.of(m.KillActor) == [m.KillActor(actor=actor.id, no_restart=False)]
+
+
+def test_a_fresh_hub_is_not_asked_to_make_actors_again_that_have_died(session: Session, hub: FakeHub) -> None:
+    dead, alive = create(session), create(session)
+    last_word = Result(dead.id, b"it died", Outcome.ERROR)
+    hub.deliver([last_word, Result(12345, b"nobody's", Outcome.ERROR)])
+    session.settle()
+    hub.heard.clear()
+    hub.break_links(fresh=True)
+    wait_until(lambda: hub.of(m.CreateActor))
+    assert [message.actor for message in hub.of(m.CreateActor)] == [alive.id]
+    assert [value for message in hub.of(m.PutObjects) for value in message.objects] == [last_word]
 
 
 def test_actors_of_another_cluster_are_refused(session: Session, hub: FakeHub) -> None:

@@ -27,10 +27,12 @@ def test_many(session: Session, hub: FakeHub) -> None:
     [
         (5, "not int: 5"),
         ("text", "not str"),
-        ([5], "the list holds an ObjectRef, not int"),
-        ([["x"]], "not str"),
+        ([5], "the list holds int: 5. Only what remote"),
+        ([["x"]], "the list holds str: 'x'"),
         (None, "NoneType"),
-        (double, "remote"),
+        (double, r"not RemoteFunction: .*double>. Its call is missing: .remote\(...\) gives a reference"),
+        (double.remote, r"not method: .*Its call is missing"),
+        ([double], "the list holds RemoteFunction: .*Its call is missing"),
     ],
 )
 def test_get_names_what_is_no_reference(session: Session, given: Any, words: str) -> None:
@@ -43,7 +45,8 @@ def test_wait_names_what_is_wrong(session: Session) -> None:
     wrong: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         (ref, {}, TypeError, r"wait\(\[ref\]\)"),
         ({ref}, {}, TypeError, "takes a list"),
-        ([ref, 7], {}, TypeError, "not int: 7"),
+        ([ref, 7], {}, TypeError, "the list holds int: 7"),
+        ([double], {}, TypeError, "the list holds RemoteFunction: .*Its call is missing"),
         ([ref, other, ref], {}, ValueError, r"twice: pass list\(dict.fromkeys\(refs\)\)"),
         ([ref, other], {"num_returns": 3}, ValueError, "cannot be 3: the list holds 2"),
         ([ref], {"num_returns": 0}, ValueError, "cannot be 0"),

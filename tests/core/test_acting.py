@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fibernb.core.acting import give_back_lease, refuse_early_calls
 from fibernb.core.commands import Command, StartEngine
 from fibernb.core.events import StartFailed
+from fibernb.core.holding import missing
 from fibernb.core.messages import (
     ActorExits,
     ActorFound,
@@ -184,7 +185,7 @@ def test_a_constructor_that_fails_is_what_all_calls_come_to() -> None:
     bench.seat_all(started)
     [(engine, _)] = bench.runs()
     bench.done(engine, A, outcome=Outcome.ERROR, value=b"oops")
-    assert bench.results() == {task(1): (Outcome.ERROR, b"oops")}
+    assert bench.results() == {A: (Outcome.ERROR, b"oops"), task(1): (Outcome.ERROR, b"oops")}
     assert bench.kills() == [engine]
     bench.exit(engine)
     call(bench, 2)
@@ -261,7 +262,7 @@ def test_a_class_whose_code_is_not_there() -> None:
     bench.say(CreateActor(actor=A, function=b"?", args=b""), Fetch(objects=[A]))
     assert b"has not reached the cluster" in bench.results()[A][1]
     call(bench, 1)
-    assert b"actor died: the actor: it is not there any more" in bench.results()[task(1)][1]
+    assert b"the code of the function has not reached the cluster" in bench.results()[task(1)][1]
     make(bench, task(600_000))
     call(bench, 2, actor=task(600_000), function=b"?")
     assert b"has not reached the cluster" in bench.results()[task(2)][1]
@@ -325,7 +326,7 @@ def test_calls_that_depend_on_each_other_fail_together() -> None:
     call(bench, 1, deps=[task(9)])
     call(bench, 2, deps=[task(1)])
     bench.say(KillActor(actor=A))
-    assert set(bench.results()) == {task(1), task(2)}
+    assert set(bench.results()) == {A, task(1), task(2)}
     call(bench, 1)
     assert not bench.results(), "that was answered"
 
@@ -443,3 +444,43 @@ def test_callers_that_have_gone_when_the_actor_comes_back() -> None:
     bench.say(Goodbye(), client=BERT)
     create(bench)
     assert board.actors[A].calls.count == 1
+
+
+def test_all_who_hold_an_actor_hear_of_its_end() -> None:
+    bench = Bench()
+    bench.attach(BERT)
+    engine = make(bench)
+    bench.say(Hold(objects=[A]), client=BERT)
+    bench.exit(engine)
+    assert bench.results() == bench.results(BERT)
+    assert b"max_restarts is 0" in bench.results(BERT)[A][1]
+
+
+def test_a_constructor_that_fails_at_a_restart_says_why() -> None:
+    bench = Bench()
+    bench.exit(make(bench, max_restarts=1))
+    bench.seat_all()
+    [(engine, _)] = bench.runs()
+    bench.done(engine, A, outcome=Outcome.ERROR, value=b"oops")
+    call(bench, 1)
+    assert bench.results() == {task(1): (Outcome.ERROR, b"oops")}
+
+
+def test_one_that_ended_before_a_restart_of_the_hub_is_not_made_again() -> None:
+    bench = Bench()
+    bench.attach(BERT)
+    bench.say(PutObjects(objects=[Result(A, b"it died", Outcome.ERROR)]))
+    create(bench, client=BERT)
+    create(bench, client=BERT, request=3)
+    assert bench.told(BERT, ActorFound) == [ActorFound(request=3, actor=A)]
+    calls = [Call(task(1, BERT), b"")]
+    bench.say(CallActor(actor=A, function=G, calls=calls), client=BERT)
+    assert bench.results(BERT) == {task(1, BERT): (Outcome.ERROR, b"it died")}
+    assert not board_of(bench.scheduler).actors
+
+
+def test_a_call_of_what_is_known_to_be_missing() -> None:
+    bench = Bench()
+    bench.say(PutObjects(objects=[missing(board_of(bench.scheduler), A)]))
+    call(bench, 1)
+    assert b"it is not there any more" in bench.results()[task(1)][1]

@@ -1,7 +1,7 @@
 from fibernb.core.auxiliary import let_idle_go
 from fibernb.core.commands import StartEngine
 from fibernb.core.events import EngineAttached, LiveEngine, NodeLost, NodeUp, RecoverFrom, StartFailed
-from fibernb.core.messages import ActorRecord, Cancel, CreateActor
+from fibernb.core.messages import ActorRecord, Cancel, CreateActor, Remember
 from fibernb.core.scheduler import Scheduler
 from fibernb.core.settings import CoreSettings
 from fibernb.model import ActorOptions, Outcome, Resources, TaskOptions
@@ -60,6 +60,27 @@ def test_one_that_dies_again_and_again_does_not_multiply() -> None:
             bench.handle(StartFailed(engines=[engine], reason="no memory"))
         bench.wait(100.0)
     assert len(started(bench)) == 1
+
+
+def test_those_that_restore_the_namespace_do_not_multiply() -> None:
+    bench = Bench(seats=2)
+    bench.say(Remember(keys=("a",), function=F, args=[b"state"]))
+    bench.submit(*range(1, 9), options=TaskOptions(environment="packages that take long to install"))
+    assert bench.starts() == [-2, -3]
+    first, second = started(bench)
+    bench.seat_all()
+    restoring = [run.calls[0].id for _, run in bench.runs()]
+    for number in range(20, 25):
+        bench.submit(number, options=TaskOptions(environment="packages that take long to install"))
+        assert not bench.starts()
+        bench.wait(1.0)
+        assert not bench.starts()
+    bench.done(first, restoring[0])
+    assert [len(tasks) for tasks in bench.calls().values()] == [1]
+    bench.exit(second)
+    assert not bench.starts()  # it counts as one that could not start: the next one comes later
+    bench.wait(0.2)
+    assert bench.starts() == [-3]
 
 
 def test_each_is_let_go_when_its_own_time_is_over() -> None:

@@ -28,10 +28,10 @@ def test_cancelled_is_made_once_a_reason() -> None:
 
 
 def test_what_can_never_run_says_what_there_is() -> None:
-    error = serialize.loads_error(ERRORS.unschedulable("2 gpus", "1 gpus"))
+    error = serialize.loads_error(ERRORS.unschedulable("2 gpus", "1 gpu"))
     assert isinstance(error, TaskUnschedulable)
     assert "asks for 2 gpus" in str(error)
-    assert "at most 1 gpus" in str(error)
+    assert "can have is 1 gpu" in str(error)
 
 
 def test_a_missing_rank_says_which_exist() -> None:

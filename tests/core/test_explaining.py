@@ -37,7 +37,7 @@ def test_seats_that_are_kept_empty_are_named() -> None:
     assert bench.status().pending == [f"1 tasks wait for a seat to fall idle {kept}"]
     bench.submit(2, options=options(placement=task(90)), function=G)
     bench.submit(3, options=options(placement=task(90)), function=G)
-    assert "1 tasks wait for 1 cpus in their placement group" in bench.status().pending
+    assert "1 tasks wait for 1 cpu in their placement group" in bench.status().pending
 
 
 def test_actors_and_their_calls() -> None:
@@ -49,7 +49,7 @@ def test_actors_and_their_calls() -> None:
         bench.say(CreateActor(actor=task(number), function=F, args=b"", options=actor))
     call(bench, 5, actor=task(91))
     assert bench.status().pending == [
-        "the actor C90 waits for 1 cpus on one node",
+        "the actor C90 waits for 1 cpu on one node",
         "the actor C91 waits for its engine to start",
         "1 calls wait for the actor C91, which is STARTING",
     ]
@@ -66,7 +66,7 @@ def test_groups_seats_and_the_hub() -> None:
     bench.submit(1)
     bench.say(CreateGroup(group=task(90), bundles=[Resources()]))
     board = board_of(bench.scheduler)
-    assert "a placement group waits for its resources: PACK of [1 cpus]" in bench.status().pending
+    assert "a placement group waits for its resources: PACK of [1 cpu]" in bench.status().pending
     board.recovering[1] = None
     board.nodes.clear()
     board.wanted[0] = None

@@ -59,7 +59,7 @@ def test_a_bundle_that_is_too_small_or_not_there() -> None:
     bench.say(CreateGroup(group=P, bundles=[Resources(), Resources(milli_gpus=1000)]))
     gpu = Resources(milli_gpus=1000)
     assert answer(bench, TaskOptions(placement=P, bundle=0, resources=gpu)) == (
-        b"unschedulable: 1 cpus, 1 gpus of a bundle of 1 cpus"
+        b"unschedulable: 1 cpu, 1 gpu of a bundle of 1 cpu"
     )
     bench.acknowledge(9)
     assert b"2 bundles, none of number 2" in answer(bench, TaskOptions(placement=P, bundle=2))

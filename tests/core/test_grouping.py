@@ -52,10 +52,10 @@ def test_it_waits_until_all_of_it_is_free() -> None:
     bench.submit(1)
     assert create(bench, CPU, CPU, name="pair") is None
     assert asked_milli(board_of(bench.scheduler)) == 2000
-    reason = "the placement group 'pair' waits for its resources: PACK of [1 cpus], [1 cpus]"
+    reason = "the placement group 'pair' waits for its resources: PACK of 2 x [1 cpu]"
     assert bench.status().pending == [reason]
     bench.submit(2, options=IN)
-    assert "1 tasks wait for 1 cpus in their placement group" in bench.status().pending
+    assert "1 tasks wait for 1 cpu in their placement group" in bench.status().pending
     bench.done(1, task(1))
     assert P in bench.results()
     bench.drain()
@@ -63,9 +63,10 @@ def test_it_waits_until_all_of_it_is_free() -> None:
 
 def test_what_can_never_be_is_refused() -> None:
     assert (create(Bench(seats=2), CPU, TWO) or (0, b""))[1].startswith(
-        b"unschedulable: PACK of [1 cpus] and [2 cpus] of 1 nodes with 2 cpus"
+        b"unschedulable: PACK of [1 cpu], [2 cpus] of 1 node with 2 cpus"
     )
     assert create(Bench(seats=0), CPU, TWO) is None
+    assert b"3 x [2 cpus] of 3 nodes with" in (create(three_nodes(1, 2, 1), TWO, TWO, TWO) or (0, b""))[1]
     assert create(Bench(seats=2), CPU, CPU, strategy="STRICT_SPREAD") is not None
     assert b"choose one of PACK, SPREAD" in (create(Bench(), CPU, strategy="SPRAY") or (0, b""))[1]
 

@@ -1,4 +1,4 @@
-from fibernb.core.nodes import PLENTY, Node, describe, held_seats, is_plain, largest, often
+from fibernb.core.nodes import PLENTY, Node, describe, held_seats, is_plain, largest, listed, often
 from fibernb.model import ONE_CPU, Resources
 
 ROOMY = Resources(milli_cpus=0, milli_gpus=2000, memory_bytes=100, custom={"disk": 1000})
@@ -23,7 +23,14 @@ def test_a_task_of_one_cpu_needs_a_seat_and_nothing_else() -> None:
 def test_people_read_what_is_asked_for() -> None:
     asked = Resources(milli_cpus=1500, milli_gpus=500, memory_bytes=7, custom={"b": 1000, "a": 2000, "c": 0})
     assert describe(asked) == "1.5 cpus, 0.5 gpus, 7 bytes of memory, 2 a, 1 b"
-    assert describe(ONE_CPU) == "1 cpus"
+    assert describe(ONE_CPU) == "1 cpu"
+    assert describe(Resources(milli_cpus=0, milli_gpus=1000, memory_bytes=2_527_651_020)) == "1 gpu, 2.53 GB of memory"
+    assert describe(Resources(milli_cpus=0)) == "0 cpus"
+
+
+def test_people_read_bundles_that_are_alike_once() -> None:
+    assert listed([ONE_CPU]) == "[1 cpu]"
+    assert listed([ONE_CPU, Resources(milli_cpus=2000), ONE_CPU]) == "2 x [1 cpu], [2 cpus]"
 
 
 def test_cpus_are_those_of_idle_seats_less_what_runs_beside_them() -> None:
@@ -51,9 +58,7 @@ def test_a_task_fits_where_all_that_it_asks_for_is_free() -> None:
     assert not made.fits(Resources(memory_bytes=41))
     assert not made.fits(Resources(custom={"disk": 401}))
     assert not made.fits(Resources(custom={"tape": 1}))
-    assert made.stock.free(1234) == Resources(
-        milli_cpus=1234, milli_gpus=500, memory_bytes=40, custom={"disk": 400}
-    )
+    assert made.stock.free(1234) == Resources(milli_cpus=1234, milli_gpus=500, memory_bytes=40, custom={"disk": 400})
     made.stock.give_back(asked, shares)
     assert made.stock.free(0) == ROOMY
 

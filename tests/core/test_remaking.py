@@ -107,7 +107,8 @@ def test_what_was_put_cannot_be_made_again() -> None:
     bench.submit(4, deps=[task(1)])
     bench.submit(5, deps=[task(1), task(3)])
     bench.handle(LOST_STORE)
-    why = f"{WHY}, and it cannot be made again, since it was put, made by an actor or may not be retried"
+    reasons = "it was put, made by an actor, may not be retried, or was made before the hub was restarted"
+    why = f"{WHY}, and it cannot be made again, since {reasons}"
     assert bench.results() == dict.fromkeys((task(4), task(5)), lost(1, why))
 
 

@@ -75,7 +75,7 @@ def test_pending_says_why() -> None:
     bench.submit(3, 4, options=TaskOptions(resources=Resources(milli_gpus=2000)))
     assert bench.status().pending == [
         "1 tasks wait for a seat to fall idle",
-        "2 tasks wait for 1 cpus, 2 gpus on one node",
+        "2 tasks wait for 1 cpu, 2 gpus on one node",
     ]
 
 

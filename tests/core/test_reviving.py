@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from fibernb.core.commands import StartEngine, TellEngine
-from fibernb.core.events import ClientAttached, EngineAttached, LiveEngine, NodeLost, NodeUp, RecoverFrom, StartFailed
+from fibernb.core.events import (
+    ClientAttached,
+    EngineAttached,
+    EngineExited,
+    LiveEngine,
+    NodeLost,
+    NodeUp,
+    RecoverFrom,
+    StartFailed,
+)
 from fibernb.core.messages import (
     ActorRecord,
     CallActor,
@@ -48,7 +57,7 @@ def test_calls_that_may_have_begun_fail_and_others_go_on() -> None:
     bench.done(second, A)
     assert bench.calls() == {second: [task(2), task(3)]}
     bench.exit(second)
-    assert b"restarted 1 times already" in bench.results()[task(3)][1]
+    assert b"all of its max_restarts=1 have been used" in bench.results()[task(3)][1]
 
 
 def test_a_call_that_was_not_first_has_not_used_up_a_retry() -> None:
@@ -75,7 +84,7 @@ def test_one_that_dies_while_it_is_made_is_made_again() -> None:
     bench.say(Fetch(objects=[A]))
     outcome, value = bench.results()[A]
     assert outcome is Outcome.ERROR
-    assert b"restarted 1 times already" in value
+    assert b"all of its max_restarts=1 have been used" in value
 
 
 def test_the_calls_of_one_that_was_killed() -> None:
@@ -83,7 +92,7 @@ def test_the_calls_of_one_that_was_killed() -> None:
     engine = make(bench, max_restarts=5)
     call(bench, 1, max_retries=5)
     bench.say(KillActor(actor=A))
-    assert not bench.results()
+    assert list(bench.results()) == [A]
     bench.exit(engine)
     assert b"it was killed" in bench.results()[task(1)][1]
     assert not bench.starts()
@@ -200,6 +209,16 @@ def test_an_actor_that_lives_is_found_again() -> None:
     assert [each.id for each in run.calls] == [task(2)]
     actor = board_of(scheduler).actors[A]
     assert (actor.restarts, actor.checkpoint) == (2, b"state")
+
+
+def test_its_next_engine_has_its_environment() -> None:
+    scheduler = restarted(7)
+    scheduler.handle(attached(7, -2, environment='{"env_vars":{}}', max_restarts=3), 1.0)
+    come(scheduler)
+    scheduler.client_message(ANNA, create_message(), 2.0)
+    scheduler.handle(EngineExited(engine=7, exit_code=-9), 2.0)
+    [start] = of(scheduler.drain(30.0), StartEngine)
+    assert (start.rank, start.environment) == (-2, '{"env_vars":{}}')
 
 
 def test_its_client_may_tell_of_it_first() -> None:

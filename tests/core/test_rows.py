@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from fibernb.core.messages import CreateActor, CreateGroup, Fetch, PutObjects, State, StateRequest
+from fibernb.core.messages import CreateActor, CreateGroup, Fetch, Hold, PutObjects, State, StateRequest
 from fibernb.core.rows import client_name, name_of
 from fibernb.model import ActorOptions, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, task
@@ -42,6 +42,7 @@ def test_not_more_rows_than_asked_for_and_only_those() -> None:
     assert ask(bench, "tasks", state="FAILED") == ([], 0)
     assert ask(bench, "tasks", state="FINISHED", task_id=name_of(task(1)))[1] == 1
     assert ask(bench, "tasks", color="red") == ([], 0)
+    assert ask(bench, "tasks", actor_id="")[1] == 3
     assert ask(bench, "cats") == ([], 0)
     assert ask(bench, "tasks", limit=-1) == ([], 3)
 
@@ -84,11 +85,31 @@ def test_objects() -> None:
     assert (row["made_by"], row["lost"]) == ("f", "its memory is gone")
 
 
+def test_objects_tell_who_made_them() -> None:
+    bench = Bench(seats=1)
+    bench.say(PutObjects(objects=[Result(task(1), b"", blocks=(7,))]))
+    bench.submit(2, options=TaskOptions(name="shown", max_retries=0))
+    bench.answer(1, Result(task(2), b"", blocks=(8,)))
+    bench.say(CreateActor(actor=task(5), function=F, args=b"", options=ActorOptions(class_name="Counter")))
+    bench.say(CreateGroup(group=task(6), bundles=[Resources()]))
+    bench.say(Hold(objects=[task(id_) for id_ in (5, 6)]), client=ANNA)
+    rows, _ = ask(bench, "objects")
+    assert {row["object_id"]: row["made_by"] for row in rows} == {
+        name_of(task(1)): "put",
+        name_of(task(2)): "shown",
+        name_of(task(5)): "actor Counter",
+        name_of(task(6)): "placement group",
+    }
+
+
 def test_clients_have_names() -> None:
     bench = Bench(seats=1)
     bench.attach(BERT, engine=99)
     board = board_of(bench.scheduler)
     assert [client_name(board, client) for client in (ANNA, BERT, 255)] == ["client 5", "client 6", "client ff"]
+    bench.say(CreateActor(actor=task(5), function=F, args=b""))
+    bench.attach(7, engine=2)
+    assert client_name(board, 7) == "extra 2"
 
 
 def test_engines_on_seats_and_beside_them() -> None:

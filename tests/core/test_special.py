@@ -151,7 +151,7 @@ def test_an_actor_waits_for_its_resources() -> None:
     actor = ActorOptions(resources=Resources(milli_cpus=1000), class_name="C")
     bench.say(CreateActor(actor=task(90), function=F, args=b"", options=actor))
     assert not bench.starts()
-    assert bench.status().pending == ["the actor C waits for 1 cpus on one node"]
+    assert bench.status().pending == ["the actor C waits for 1 cpu on one node"]
     bench.say(Blocked(task=task(1)))
     assert bench.starts() == [-2]
     assert "the actor C waits for its engine to start" in bench.status().pending

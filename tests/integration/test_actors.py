@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fibernb.errors import ActorDied, ConfigError, EnvironmentFailed, TaskUnsche
 from fibernb.util import ActorPool, Empty, Full, Queue, list_named_actors, placement_group, remove_placement_group
 from fibernb.util import state as states
 from fibernb.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from tests.integration.conftest import wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -164,6 +166,39 @@ def test_ends() -> None:
     fnb.kill(counter)
     with pytest.raises(ActorDied, match="killed"):
         get(counter.add.remote())
+
+
+@pytest.mark.parametrize(
+    "find",
+    [lambda: fnb.get_actor("sought"), lambda: Counter.options(name="sought", get_if_exists=True).remote()],
+    ids=["get_actor", "get_if_exists"],
+)
+def test_looking_for_an_actor_does_not_keep_it(find: Callable[[], object]) -> None:
+    actor = Counter.options(name="sought").remote()
+    assert get(actor.add.remote()) == 1
+    del actor
+    find()
+    wait_until(lambda: not states.list_actors(filters=[("name", "=", "sought"), ("state", "!=", "DEAD")]))
+
+
+def test_edited_modules_reach_the_actors_that_are_made_afterwards(
+    cluster: fnb.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cluster.adopt()
+    module = tmp_path / "module_of_actors.py"
+    module.write_text("def f(): return 1\n")
+
+    @fnb.remote
+    class Reader:
+        def read(self) -> object:
+            return importlib.import_module("module_of_actors").f()
+
+    old = Reader.remote()
+    assert get(old.read.remote()) == 1
+    module.write_text("def f(): return 22\n")
+    new = Reader.remote()
+    assert get([new.read.remote(), old.read.remote()]) == [22, 1]
 
 
 def test_restarts() -> None:

@@ -184,7 +184,7 @@ def is_turned_away(link: transport.Link) -> bool:
     "options",
     [
         TaskOptions(num_returns=10**9),
-        TaskOptions(num_returns=-1),
+        TaskOptions(num_returns=-2),
         TaskOptions(resources=Resources(milli_cpus=-1000)),
         TaskOptions(resources=Resources(custom={"disk": -1})),
     ],

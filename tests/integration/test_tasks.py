@@ -29,7 +29,7 @@ from fibernb.errors import (
     TaskUnschedulable,
     WorkerDied,
 )
-from tests.integration.conftest import wait_until
+from tests.integration.conftest import Place, wait_until
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -199,7 +199,7 @@ def test_where_a_task_runs() -> None:
     ref = fnb.remote(where).remote()
     rank, task = fnb.get(ref)
     assert rank in (0, 1)
-    assert task == f"{ref.id:016x}"
+    assert task == ref.hex()
     with pytest.raises(ClusterError):
         fnb.rank()
     assert fnb.size() == 2
@@ -392,3 +392,26 @@ def test_a_waiting_task_on_the_only_seat_lends_it(cluster: Cluster) -> None:
         assert fnb.get(tree.remote(4), timeout=60) == 16
     finally:
         cluster.scale(2)
+
+
+def test_the_queue_of_one_client_does_not_hold_up_another(cluster: Cluster, place: Place) -> None:
+    @fnb.remote
+    def brief(number: int) -> int:
+        time.sleep(0.001)
+        return number
+
+    refs = brief.map(range(30_000))
+    done = place.run(
+        """
+        import sys
+        import fibernb as fnb
+
+        fnb.connect(sys.argv[1])
+        print(fnb.get(fnb.remote(abs).remote(-3), timeout=60))
+        """,
+        cluster.name,
+    )
+    left = fnb.wait(refs, num_returns=len(refs), timeout=0)[1]
+    cluster.session.cancel(left)
+    assert (done.stdout, done.stderr) == ("3\n", "")
+    assert len(left) > len(refs) / 3

@@ -262,6 +262,9 @@ class FakeClusters:
     def in_use(self) -> bool:
         return self.cluster is not None
 
+    def begin_cell(self, *_: object) -> None:
+        """The engines are in this process, where the notebook is."""
+
     def current(self) -> FakeCluster:
         if self.cluster is None:
             self.cluster = FakeCluster(2)

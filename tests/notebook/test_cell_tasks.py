@@ -15,10 +15,11 @@ from fibernb.client import current
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.core.messages import Display, Output, Progress
-from fibernb.model import first_id
+from fibernb.model import Bar, first_id
 from fibernb.notebook.cell_tasks import CellTasks
 from fibernb.notebook.grouping import Block
 from fibernb.notebook.printing import Printer
+from fibernb.notebook.task_bars import TaskBars
 
 CLIENT = 7
 cell = contextvars.ContextVar("cell", default="")
@@ -65,8 +66,16 @@ def printer() -> RecordingPrinter:
 
 
 @pytest.fixture
-def tasks(printer: RecordingPrinter, session: FakeSession) -> CellTasks:
-    return CellTasks(printer)
+def shown_bars() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def tasks(printer: RecordingPrinter, session: FakeSession, shown_bars: list[tuple[str, str]]) -> CellTasks:
+    def publish(bundle: dict[str, str], _id: str, _is_shown: bool) -> None:
+        shown_bars.append((cell.get(), bundle["text/plain"]))
+
+    return CellTasks(printer, lambda: TaskBars(publish, lambda _pause_s, _call: None))
 
 
 def ended(error: BaseException | None) -> SimpleNamespace:
@@ -90,8 +99,27 @@ def test_displays_go_to_the_cell_that_submitted(
     for task in (submitted[0], submitted[1], first_id(99)):
         tasks.hear(Display(task=task, rank=0, sequence=0, kind="display", content=content))
     assert [name for name, _ in printer.shown] == ["first", "second", "second"]
-    tasks.hear(Progress(task=submitted[0], rank=0, sequence=1, bars=[]))
-    assert len(printer.shown) == 3
+
+
+def test_bars_move_in_the_cell_that_submitted_and_stand_at_its_end(
+    tasks: CellTasks, session: FakeSession, printer: RecordingPrinter, shown_bars: list[tuple[str, str]]
+) -> None:
+    cell.set("first")
+    tasks.begin_cell()
+    task = session.submit(1)
+    tasks.end_cell(ended(None))
+    assert shown_bars == []
+    tasks.hear(Progress(task=task, rank=0, sequence=0, bars=[Bar(bar=0, done=1, total=4)]))
+    tasks.hear(Progress(task=task, rank=0, sequence=1, bars=[Bar(bar=0, done=2, total=4)]))
+    tasks.end_cell(ended(None))
+    assert shown_bars == [("first", "[0] 2/4 it (50%)")]
+    cell.set("second")
+    tasks.begin_cell()
+    tasks.hear(Progress(task=task, rank=0, sequence=2, bars=[Bar(bar=0, done=4, total=4, closed=True)]))
+    tasks.hear(Progress(task=session.submit(2), rank=0, sequence=0, bars=[Bar(bar=0, done=7)]))
+    tasks.end_cell(ended(None))
+    assert shown_bars[1:] == [("second", "[0] 7 it")]
+    assert printer.shown == []
 
 
 def test_output_is_bounded(
@@ -119,6 +147,25 @@ def test_an_interrupted_cell_takes_its_tasks_along(tasks: CellTasks, session: Fa
     assert session.cancelled == []
     tasks.end_cell(ended(KeyboardInterrupt()))
     assert session.cancelled == ["ref 2"]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_the_cell_that_starts_a_session_shows_what_its_tasks_say(
+    begun: bool, tasks: CellTasks, session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cell that loads the extension has begun before it could be told."""
+    current.use(None)
+    if begun:
+        tasks.begin_cell()
+    current.on_use.append(tasks.follow)
+    try:
+        current.use(cast(Session, session))
+    finally:
+        current.on_use.remove(tasks.follow)
+    assert session.inbox.on_said == tasks.hear
+    tasks.hear(said(session.submit(1), "a\n"))
+    tasks.hear(said(first_id(3), "of a task of a task\n"))
+    assert capsys.readouterr().out == "[3] a\n[3] of a task of a task\n"
 
 
 def test_a_session_that_began_in_the_cell(tasks: CellTasks, session: FakeSession) -> None:

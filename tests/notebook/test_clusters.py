@@ -53,5 +53,7 @@ def test_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_none_in_use() -> None:
     assert not api.is_initialized()
+    Clusters().begin_cell()
+    assert not api.is_initialized()
     with pytest.raises(NotConnected, match="%fiber scale 4"):
         Clusters().existing()

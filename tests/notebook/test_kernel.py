@@ -280,6 +280,20 @@ def test_live_views(tmp_path: Path) -> None:
         check_the_cancel_button(kernel)
 
 
+def test_bars_and_output_of_tasks_stand_in_the_cell_that_starts_the_cluster(tmp_path: Path) -> None:
+    work = "@fnb.remote\ndef work():\n"
+    work += "    for i in tqdm(range(100), desc='steps'): time.sleep(0.008)\n    print('end')\n    return 5\n"
+    with running_kernel(tmp_path) as kernel:
+        reply = kernel.run(f"import time\nfrom tqdm import tqdm\nimport fibernb as fnb\n{work}fnb.get(work.remote())")
+        assert (reply.result, reply.stream(), reply.stream("stderr")) == ("5", "[0] end\n", "")
+        (opened,) = reply.of("display_data")
+        moves = reply.of("update_display_data")
+        assert {content["transient"]["display_id"] for content in moves} == {opened["transient"]["display_id"]}
+        assert opened["data"]["text/plain"].startswith("[0] steps ")
+        assert moves[-1]["data"]["text/plain"].startswith("[0] steps 100/100 it (100%)")
+        assert 3 < len(moves) < 20
+
+
 def check_the_cancel_button(kernel: Kernel) -> None:
     reply = kernel.start("%%parallel\nimport time\nfor _ in range(300): time.sleep(0.1)")
     button = ""
@@ -338,6 +352,16 @@ def test_interrupting_a_get_stops_its_tasks(kernel: Kernel, tmp_path: Path) -> N
     time.sleep(0.5)
     assert beat.stat().st_mtime - pressed_at < 0.5
     assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
+
+
+def test_tasks_work_where_the_notebook_works(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "beside_the_notebook.py").write_text("X = 77")
+    kernel.run(f"import os, sys, fibernb as fnb\nbefore = os.getcwd()\nos.chdir({str(tmp_path)!r})")
+    kernel.run("sys.path.insert(0, os.getcwd())")
+    kernel.run("@fnb.remote\ndef work():\n    import os, beside_the_notebook as m\n    return os.getcwd(), m.X")
+    assert kernel.run("fnb.get(work.remote())").result == repr((str(tmp_path), 77))
+    kernel.run("sys.path.pop(0)\nos.chdir(before)")
+    assert kernel.run("fnb.get(fnb.remote(os.getcwd).remote()) == before").result == "True"
 
 
 def test_an_edited_module_is_never_stale(kernel: Kernel, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from fibernb.model import Bar
 from fibernb.notebook.snapshot import (
     Snapshot,
     bar_text,
+    bars_html,
+    bars_text,
     duration,
     live_html,
     overall_bar,
@@ -119,3 +121,17 @@ def test_items_have_no_marks() -> None:
 
 def test_without_escapes() -> None:
     assert without_escapes("\x1b[1;31mred\x1b[0m\x1b[K") == "red"
+
+
+def test_bars_of_plain_tasks() -> None:
+    bars = [(rank, Bar(bar=0, description="<a>", done=1, total=2)) for rank in (0, 1, -3)]
+    assert bars_text(bars).splitlines() == [
+        "[0] <a> 1/2 it (50%)",
+        "[1] <a> 1/2 it (50%)",
+        "[extra 3] <a> 1/2 it (50%)",
+    ]
+    page = bars_html(bars)
+    assert page.count("<progress") == 4, "and one for all"
+    assert "[extra 3] &lt;a&gt; 1/2" in page
+    assert bars_text(bars * 10).splitlines()[-1] == "… 14 more bars"
+    assert "… 14 more bars" in bars_html(bars * 10)

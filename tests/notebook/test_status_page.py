@@ -89,9 +89,9 @@ def test_actors_and_objects_are_told() -> None:
     assert "                  in use: rank 3 500 MB, client 1 2 MB" in text
     assert "Counter  c     alive       9    1        3" in text
     assert text.splitlines()[-3:] == [
-        "size  made by           held by",
-        "2 MB  load              client 1, 1 task or value",
-        "lost  put, or an actor  rank 0, rank 1, rank 2, rank 3, rank 4, 2 more, 2 tasks or values",
+        "size  made by  held by",
+        "2 MB  load     client 1, 1 task or value",
+        "lost  a task   rank 0, rank 1, rank 2, rank 3, rank 4, 2 more, 2 tasks or values",
     ]
     page = as_html(status([seat(0)]), about)
     assert "<summary>actors</summary>" in page

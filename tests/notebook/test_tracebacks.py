@@ -99,6 +99,41 @@ def test_frames_of_the_user_are_shown(shell: InteractiveShell, show: Callable[[s
     assert "CellTimeout\x1b[0m: after 3 s" in shown
 
 
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("fibernb.get(5)", "TypeError\x1b[0m: get takes"),
+        ("fibernb.remote(abs)(1)", "TypeError\x1b[0m: abs is a remote function"),
+        ("fibernb.remote(Counter)()", "TypeError\x1b[0m: Counter is an actor class"),
+        ("fibernb.nothing_of_this_name", "AttributeError\x1b[0m: module 'fibernb' has no attribute"),
+        ("fibernb.runtime_env.RuntimeEnv(env_var={})", "ConfigError\x1b[0m: runtime_env has no key 'env_var'"),
+    ],
+)
+def test_what_we_refuse_shows_none_of_our_frames(
+    cell: str, says: str, shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    shell.run_cell("import fibernb\nimport fibernb.runtime_env\nclass Counter: pass")
+    shown = show(f"def helper():\n    {cell}\nhelper()")
+    assert says in shown
+    assert f"    {cell}\n" in shown
+    assert "in helper" in shown
+    assert "/fibernb/" not in shown
+    assert len(shown.splitlines()) == 6
+
+
+def test_managers_of_contexts_are_left_out(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    cell = "import contextlib\n@contextlib.contextmanager\ndef inside():\n    yield\nwith inside():\n    raise error"
+    shell.push({"error": CellTimeout("after 3 s")})
+    shown = show(cell)
+    assert "    raise error" in shown
+    assert "contextlib.py" not in shown
+
+
+def test_mistakes_of_ours_are_shown_in_full(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    shell.push({"render": render})
+    assert "tracebacks.py" in show("render(ValueError(), 5, str)")
+
+
 def test_usage_errors_are_one_line(shell: InteractiveShell, show: Callable[[str], str]) -> None:
     shell.push({"error": UsageError("%fiber has no verb 'x'")})
     assert show("raise error") == "\x1b[0;31mUsageError\x1b[0m: %fiber has no verb 'x'\n"

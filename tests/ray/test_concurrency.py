@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,28 @@ def test_coroutines_await_tasks() -> None:
             return sum(await asyncio.gather(*[one.remote() for _ in range(10)]))
 
     assert ray.get(Boss.remote().delegate.remote()) == 10
+
+
+def test_coroutines_are_tasks() -> None:
+    @ray.remote
+    async def gather(count: int) -> int:
+        return sum(await asyncio.gather(*[one.remote() for _ in range(count)]))
+
+    @ray.remote
+    async def count(stop: int) -> AsyncIterator[int]:
+        for number in range(stop):
+            await asyncio.sleep(0)
+            yield number
+
+    @ray.remote
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("no")
+
+    assert ray.get([gather.remote(3) for _ in range(8)], timeout=30) == [3] * 8, "more than there are cpus"
+    assert [ray.get(ref) for ref in count.remote(3)] == [0, 1, 2]
+    with pytest.raises(KeyError, match="no"):
+        ray.get(fail.remote(), timeout=30)
 
 
 def test_max_concurrency_of_coroutines() -> None:

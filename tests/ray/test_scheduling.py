@@ -191,6 +191,33 @@ def test_actors_and_tasks_run_in_a_group(tmp_path: Path) -> None:
     remove_placement_group(group)
 
 
+def test_tasks_stay_in_the_group_of_the_one_that_starts_them() -> None:
+    group = placement_group([{"CPU": 2}])
+
+    @ray.remote
+    def where() -> object:
+        return ray.get_runtime_context().get_placement_group_id()
+
+    @ray.remote
+    class Actor:
+        def where(self) -> object:
+            return ray.get_runtime_context().get_placement_group_id()
+
+    @ray.remote
+    def start() -> list[object]:
+        free = where.options(scheduling_strategy="SPREAD")
+        found: list[object] = ray.get([where.remote(), Actor.remote().where.remote(), free.remote()])
+        return found
+
+    inside = start.options(
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_capture_child_tasks=True)
+    )
+    assert ray.get(inside.remote(), timeout=20) == [str(group.id), str(group.id), None]
+    outside = start.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group))
+    assert ray.get(outside.remote(), timeout=20) == [None] * 3
+    remove_placement_group(group)
+
+
 def test_a_group_waits_until_there_is_room() -> None:
     first = placement_group([{"GPU": 2}])
     assert first.wait(20)

@@ -112,13 +112,17 @@ def test_state_of_actors() -> None:
     ray.get(doubler.double.remote(1))
     rows = [row for row in state.list_actors() if row["name"] == "listed"]
     assert [(row["class_name"], row["state"]) for row in rows] == [("Doubler", "ALIVE")]
+    wait_until(lambda: state.list_tasks(filters=[("actor_id", "=", rows[0]["actor_id"]), ("state", "=", "FINISHED")]))
+    assert state.summarize_tasks()["cluster"]["total_actor_tasks"] > 0
     ray.kill(doubler)
     wait_until(lambda: not [r for r in state.list_actors() if r["name"] == "listed" and r["state"] == "ALIVE"])
 
 
 def test_state_of_the_rest() -> None:
     ref = ray.put(b"x" * 1_000_000)
-    assert any(row["object_size"] >= 1_000_000 for row in state.list_objects())
+    large = [row for row in state.list_objects() if row["object_size"] >= 1_000_000]
+    assert [row["made_by"] for row in large] == ["put"]
+    assert state.summarize_objects()["cluster"]["summary"]["put"]["state_counts"] == {"READY": 1}
     assert len(state.list_nodes()) == 1
     assert len(state.list_workers()) >= 4
     group = ray.util.placement_group([{"CPU": 1}])

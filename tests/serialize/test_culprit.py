@@ -109,7 +109,7 @@ def test_closures_globals_and_defaults_of_functions() -> None:
 
 
 def test_the_error_says_what_is_wrong_and_keeps_the_cause() -> None:
-    with pytest.raises(SerializationError, match=r"v\[0\]: cannot pickle '_thread.lock' object") as caught:
+    with pytest.raises(SerializationError, match=r"v\[0\]: cannot pickle '_thread.lock' object: make it") as caught:
         serialize.dumps([lock], "v")
     assert isinstance(caught.value.__cause__, TypeError)
 

@@ -7,6 +7,8 @@ import threading
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,7 +172,6 @@ def test_what_was_pickled_already_stays_as_it_is() -> None:
 
 
 def test_pandas_frames() -> None:
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(
         {
             "a": np.arange(5000),
@@ -188,17 +189,45 @@ def test_pandas_frames() -> None:
 
 
 def test_arrow_tables() -> None:
-    pa = pytest.importorskip("pyarrow")
     table = pa.table({"a": list(range(5000)), "s": ["text"] * 5000, "l": [[1, None]] * 5000})
     store = MemoryStore()
     assert through(table, store).equals(table)
     assert through(pa.array(np.arange(5000)), store).equals(pa.array(np.arange(5000)))
 
 
-def test_tensors_of_torch() -> None:
-    torch = pytest.importorskip("torch")
-    tensor = torch.arange(50_000, dtype=torch.float64).reshape(500, 100).t()
-    assert torch.equal(through(tensor, MemoryStore()), tensor)
+class Storage:
+    """Reduces itself as the storage of a tensor of torch does: to one bytes object with all that it has."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_storage, (pickle.dumps(self.values),)
+
+
+class Tensor:
+    """Reduces itself as a tensor of torch does: to its storage, and how it looks at that."""
+
+    def __init__(self, storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.storage, self.view = storage, (offset, shape, strides)
+
+    def __reduce_ex__(self, _: object) -> tuple[Any, ...]:
+        return Tensor, (self.storage, *self.view)
+
+
+def load_storage(data: bytes) -> Storage:
+    assert type(data) is bytes
+    return Storage(pickle.loads(data))
+
+
+def test_values_that_pickle_themselves_to_bytes_as_tensors_of_torch_do() -> None:
+    storage = Storage([float(number) for number in range(50_000)])
+    store = MemoryStore()
+    first, second = through([Tensor(storage, 0, (100, 500), (1, 100)), Tensor(storage, 7, (3,), (1,))], store)
+    assert sum(map(len, store.blocks.values())) > 400_000
+    assert first.storage is second.storage
+    assert first.storage.values == storage.values
+    assert (first.view, second.view) == ((0, (100, 500), (1, 100)), (7, (3,), (1,)))
 
 
 # ---- errors, references, calls --------------------------------------------------------------------------

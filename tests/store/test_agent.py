@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fibernb import serialize
@@ -25,8 +26,6 @@ from fibernb.store.link import connect
 from fibernb.wire import codec
 from fibernb.wire.storetalk import Free, Keep
 from tests.store.serving import KEY, Served, serving
-
-np = pytest.importorskip("numpy")
 
 MB = 1_000_000
 Make = Callable[..., StoreAgent]
@@ -209,7 +208,15 @@ def test_a_store_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 def test_memory_is_warmed_before_it_is_needed(served: Served, agents: Make) -> None:
     agents(served).prepare()
     wait_for(lambda: agents(served).describe().warm_bytes == 64 * 2**20)
-    StoreAgent(served.directory, "a wrong key", "a test", 1000)._prepare()  # is told to who needs the store
+    StoreAgent(served.directory, "a wrong key", "a test", 1000)._prepare(0.0)  # is told to who needs the store
+
+
+def test_memory_is_not_warmed_for_those_who_have_left(served: Served) -> None:
+    agent = StoreAgent(served.directory, KEY, "a test", 1000)
+    agent.close()
+    agent.prepare(60.0)
+    wait_for(lambda: all(thread.name != "fibernb-store" for thread in threading.enumerate()))
+    assert agent._link is None
 
 
 def test_without_a_cluster(tmp_path: Path) -> None:

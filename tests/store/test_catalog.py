@@ -209,6 +209,28 @@ def test_the_quota_of_the_disk_holds() -> None:
     assert player.described().spilled_bytes == 4 * P
 
 
+def test_when_both_files_are_full_blocks_still_come_back() -> None:
+    player = Player(spill_pages=4)
+    player.attach(HUB, A, B)
+    blocks = [player.written(A, size) for size in (1, 3, 8, 4, 4)]
+    assert player.described().used_bytes + player.described().spilled_bytes == 20 * P
+    for block in [*blocks, *reversed(blocks)]:
+        request = player.pin(B, block)
+        player.work()
+        answer = player.answers[B, request]
+        assert isinstance(answer, Pinned)
+        assert [place.block for place in answer.places] == [block]
+        player.unpin(B, block)
+    assert isinstance(player.answers[A, _refused(player)], Full)
+
+
+def _refused(player: Player) -> int:
+    request = player.allocate(A, 8)
+    player.work()
+    player.pass_time(PATIENCE_S)
+    return request
+
+
 def test_a_block_that_cannot_be_read_back_is_lost(player: Player) -> None:
     blocks = [player.written(A, 8) for _ in range(3)]
     player.disk_problem = "Input/output error"
