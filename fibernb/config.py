@@ -57,7 +57,7 @@ class Config(Struct, frozen=True, kw_only=True):
     store_bytes: Count | None = None  # shared memory for large values; None: 30 % of what this host gives us
     store_dir: str = ""  # where that memory is a file; empty: memory without one
     spill_dir: str = ""  # where values go that do not fit; empty: a place on disk is looked for
-    spill_bytes: Count | None = None  # the most of them; None: half of what is free there
+    spill_bytes: Count | None = None  # the most of them, exchanges aside; None: half of what is free there
     inline_bytes: Count = 100_000  # values whose buffers are larger go into shared memory
     memory_fraction: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = (
         0.95  # of memory in use at which a task is stopped

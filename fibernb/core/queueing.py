@@ -22,11 +22,12 @@ class FairQueue:
     swept, which must be done before the next one is taken.
     """
 
-    __slots__ = ("_lines", "_ring", "count", "fresh")
+    __slots__ = ("_lines", "_nested", "_ring", "count", "fresh")
 
     def __init__(self) -> None:
         self._ring: deque[ClientId] = deque()
         self._lines: dict[ClientId, deque[Group]] = {}
+        self._nested: dict[Group, None] = {}  # those of them whose tasks other tasks have submitted, the latest last
         self.count = 0
         self.fresh = False  # something was added since this was last set
 
@@ -69,7 +70,7 @@ class FairQueue:
         if group.listed and not group.queued:
             client = group.client.id
             self._lines[client].remove(group)
-            group.listed = False
+            self._unlist(group)
             if not self._lines[client]:
                 del self._lines[client]
                 self._ring.remove(client)
@@ -80,6 +81,8 @@ class FairQueue:
         if group.listed:
             return
         group.listed = True
+        if group.parent is not None:
+            self._nested[group] = None
         line = self._lines.get(group.client.id)
         if line is None:
             line = self._lines[group.client.id] = deque()
@@ -89,6 +92,23 @@ class FairQueue:
     def current(self) -> Group | None:
         """The group whose turn it is."""
         return self._lines[self._ring[0]][0] if self._ring else None
+
+    def deepest(self) -> Group | None:
+        """The group whose turn it is; but in the turn of a nested one, that which has come last.
+
+        So trees of tasks that wait for each other are gone through in depth, on few engines, rather than in breadth.
+        """
+        group = self.current()
+        if group is None or group not in self._nested:
+            return group
+        self._ring.rotate(-1)
+        group = next(reversed(self._nested))
+        self._ring.remove(group.client.id)
+        self._ring.appendleft(group.client.id)
+        line = self._lines[group.client.id]
+        line.remove(group)
+        line.appendleft(group)
+        return group
 
     def find(self, accept: Callable[[Group], bool]) -> Group | None:
         """The next group in turn that is acceptable; its turn is now."""
@@ -119,6 +139,10 @@ class FairQueue:
         for line in self._lines.values():
             yield from line
 
+    def _unlist(self, group: Group) -> None:
+        group.listed = False
+        self._nested.pop(group, None)
+
     def _end_turn(self, group: Group) -> None:
         client = self._ring.popleft()
         line = self._lines[client]
@@ -126,7 +150,7 @@ class FairQueue:
         if group.queued:
             line.append(group)
         else:
-            group.listed = False
+            self._unlist(group)
         if line:
             self._ring.append(client)
         else:

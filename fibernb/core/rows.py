@@ -82,6 +82,7 @@ def _waits_for(board: Board, task: Task) -> list[str]:
 def _ended_tasks(board: Board) -> Iterator[Row]:
     for span in board.history.newest_first():
         failed = set(span.failed)
+        engine = board.engines.get(span.engine)
         for id_ in reversed(span.ids):
             yield {
                 "task_id": name_of(id_),
@@ -90,6 +91,7 @@ def _ended_tasks(board: Board) -> Iterator[Row]:
                 "actor_id": name_of(span.actor),
                 "rank": span.rank,
                 "engine": span.engine,
+                "node": "" if engine is None else engine.node,
                 "began_s": span.began_s,
                 "ended_s": span.ended_s,
             }

@@ -279,6 +279,12 @@ _FOR_CLUSTER: Final[dict[type, Callable[[Board, Any, float], object]]] = {
     RecoverFrom: recovering.recover_from,
 }
 
+_ON_TIME: Final[dict[str, Callable[[Board, float], object]]] = {
+    "extras": auxiliary.let_idle_go,
+    "cycles": cycles.end_cycles,
+    "patience": recovering.patience_over,
+}
+
 _TIMELESS: Final[dict[type, Callable[[Board, Any], object]]] = {
     Remember: submitting.remember,
     Blocked: lending.blocked,
@@ -324,18 +330,14 @@ def _fire(board: Board, kind: str, id_: int, now: float) -> None:
         holding.doubt_over(board, board.clients[id_])
     elif kind == "empty":
         attending.shut_down_if_empty(board, "no client came in time")
-    elif kind == "extras":
-        auxiliary.let_idle_go(board, now)
-    elif kind == "cycles":
-        cycles.end_cycles(board, now)
+    elif kind in _ON_TIME:
+        _ON_TIME[kind](board, now)
     elif kind == "start":
         seating.start_again(board, id_)
     elif kind in ("attach", "grace", "exit"):
         _engine_is_late(board, kind, id_, now)
     elif kind == "forget":
         board.tell_to_forget()
-    elif kind == "patience":
-        recovering.patience_over(board, now)
     elif kind == "settle":
         recovering.settle(board)
 

@@ -153,8 +153,7 @@ def fill_lent(board: Board, now: float) -> None:
     """Let ordinary tasks run beside the seats, in the place of those that lend their cpus."""
     for node in board.nodes.values():
         while node.extra_milli < 0 and (free := node.free_milli() // SEAT_MILLI) > 0:
-            group = board.plain.current()
-            if group is None:
+            if not board.plain.count:
                 return
             pool = auxiliary.pool_of(board, node.name, "")
             rank = auxiliary.idle_rank(pool)
@@ -162,6 +161,8 @@ def fill_lent(board: Board, now: float) -> None:
                 pool.asked = 0
                 auxiliary.ask(board, pool, min(free, board.plain.count), now)
                 break
+            group = board.plain.deepest()
+            assert group is not None
             engine = board.engine_of(rank)
             leasing.take(board, engine, node, ONE_CPU)
             _fill(board, engine, group, free, now)

@@ -133,8 +133,8 @@ VERBS: Final = {
             (
                 Argument(
                     names=("ranks",),
-                    nargs="?",
-                    help=f"{_RANKS.help}; extra-2: an engine beside the seats, as %%fiber ps calls it",
+                    nargs="*",
+                    help=f"{_RANKS.help}; extra 2: an engine beside the seats, as %%fiber ps calls it",
                 ),
                 Argument(
                     names=("-n", "--lines"),
@@ -144,7 +144,7 @@ VERBS: Final = {
                     help="how many lines of each (default: 50)",
                 ),
             ),
-            ("%fiber log 3", "%fiber log -n 10", "%fiber log extra-2"),
+            ("%fiber log 3", "%fiber log -n 10", "%fiber log extra 2"),
         ),
         ("cancel", "Cancel every cell that runs in the background.", (), ("%fiber cancel",)),
         ("interrupt", "Interrupt what engines run now.", (_RANKS,), ("%fiber interrupt", "%fiber interrupt 0,3")),

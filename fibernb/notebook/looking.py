@@ -73,7 +73,7 @@ class LookingVerbs:
 
     def _log(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.existing()
-        for rank in _logged(cluster, options.ranks):
+        for rank in _logged(cluster, " ".join(options.ranks) or None):
             label = format_ranks([rank])
             for line in _tail(place.engine_log(cluster.directory, rank), options.lines):
                 print(f"[{label}] {line}")
@@ -133,7 +133,7 @@ def _write_trace(path: Path, trace: list[dict[str, Any]]) -> None:
 
 
 def _logged(cluster: Cluster, text: str | None) -> list[Rank]:
-    """As `chosen`; ``extra-2`` is an engine beside the seats."""
+    """As `chosen`; ``extra 2`` is an engine beside the seats."""
     found = _EXTRA.fullmatch(text or "")
     return [-int(found[1])] if found else chosen(cluster, text)
 

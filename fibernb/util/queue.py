@@ -38,7 +38,7 @@ class Queue:
     def __init__(self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None) -> None:
         self.maxsize = maxsize
         options = {"max_concurrency": WAITERS, **(actor_options or {})}
-        self.actor: ActorHandle | None = ActorClass(_Items).options(**options).remote(maxsize)
+        self.actor: ActorHandle | None = ActorClass(QueueItems).options(**options).remote(maxsize)
 
     def __len__(self) -> int:
         return self.size()
@@ -150,7 +150,7 @@ def _check_timeout(timeout: float | None) -> None:
         raise ConfigError(f"timeout cannot be {timeout!r}. It accepts a number of seconds, 0 or more, or None.")
 
 
-class _Items:
+class QueueItems:
     """The actor that holds the items."""
 
     def __init__(self, maxsize: int) -> None:

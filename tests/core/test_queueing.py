@@ -6,9 +6,9 @@ from fibernb.core.tasks import Group, Task
 from fibernb.model import DEFAULT_OPTIONS, Call
 
 
-def group(client: int, name: bytes = b"f") -> Group:
-    key = (client, name, None, b"", 0)
-    return Group(key, Client(client, 60.0, None), Function(name, b"code", ""), DEFAULT_OPTIONS, None)
+def group(client: int, name: bytes = b"f", parent: int | None = None) -> Group:
+    key = (client, name, parent, b"", 0)
+    return Group(key, Client(client, 60.0, None), Function(name, b"code", ""), DEFAULT_OPTIONS, parent)
 
 
 def tasks(made: Group, *numbers: int) -> list[Task]:
@@ -98,3 +98,34 @@ def test_sweeping_takes_empty_groups_and_clients_out() -> None:
     assert len(queue) == queue.count == 0
     queue.sweep(f)
     assert not f.listed
+
+
+def deepest(queue: FairQueue) -> list[int]:
+    found = queue.deepest()
+    assert found is not None
+    return [task.id for task in queue.take(found, 1)]
+
+
+def test_nested_tasks_are_gone_through_in_depth() -> None:
+    queue = filled((group(1, parent=9), [1, 2]), (group(2, parent=1), [11, 12]))
+    assert deepest(queue) == [11]
+    queue.push_many(*(made := group(3, parent=11), tasks(made, 21)))
+    assert [deepest(queue) for _ in range(4)] == [[21], [12], [1], [2]]
+    assert queue.deepest() is None
+
+
+def test_nested_tasks_do_not_starve_those_of_others() -> None:
+    queue = filled((group(1), [1, 2]), (group(2, parent=9), [11, 12, 13]), (group(3, parent=11), [21, 22, 23]))
+    order = [deepest(queue)[0] for _ in range(8)]
+    assert order[0] == 1
+    assert 2 in order[:4]
+    assert [number for number in order if number > 2] == [21, 22, 23, 11, 12, 13]
+
+
+def test_a_nested_group_that_is_swept_is_forgotten() -> None:
+    made = group(1, parent=9)
+    queue = filled((made, [1]))
+    made.ready[0].state = TaskState.CANCELLED
+    queue.withdrawn()
+    queue.sweep(made)
+    assert queue.deepest() is None

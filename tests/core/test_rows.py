@@ -29,6 +29,9 @@ def test_tasks_that_run_wait_and_have_ended() -> None:
     assert (rows[0]["waits_for"], rows[0]["parent_task_id"]) == ([name_of(task(2))], name_of(task(2)))
     assert (rows[1]["rank"], rows[1]["engine"], rows[1]["node"], rows[1]["client"]) == (0, 1, "local", "client 5")
     assert (rows[0]["rank"], rows[1]["waits_for"]) == (None, [])
+    assert rows[2]["node"] == "local"
+    bench.exit(1)
+    assert ask(bench, "tasks", state="FAILED")[0][0]["node"] == "", "nobody knows any more"
 
 
 def test_not_more_rows_than_asked_for_and_only_those() -> None:

@@ -73,7 +73,7 @@ def test_an_unknown_function_fails_at_once() -> None:
 def test_what_can_never_run_fails_at_once() -> None:
     bench = Bench(seats=2)
     bench.submit(1, options=THREE_CPUS)
-    asked = b"unschedulable: 3 cpus of 2 cpus, 2 gpus, 1000 bytes of memory, 1 disk"
+    asked = b"unschedulable: 3 cpus of 2 cpus, 2 gpus, 1,000 bytes of memory, 1 disk"
     assert bench.results() == {task(1): (Outcome.ERROR, asked)}
     bench.submit(2, options=GPU)
     assert bench.calls() == {1: [task(2)]}

@@ -189,15 +189,15 @@ def test_edited_modules_reach_the_actors_that_are_made_afterwards(
     module = tmp_path / "module_of_actors.py"
     module.write_text("def f(): return 1\n")
 
-    @fnb.remote
     class Reader:
         def read(self) -> object:
             return importlib.import_module("module_of_actors").f()
 
-    old = Reader.remote()
+    readers: Any = fnb.remote(Reader)
+    old = readers.remote()
     assert get(old.read.remote()) == 1
     module.write_text("def f(): return 22\n")
-    new = Reader.remote()
+    new = readers.remote()
     assert get([new.read.remote(), old.read.remote()]) == [22, 1]
 
 

@@ -22,6 +22,7 @@ import pytest
 
 import fibernb as fnb
 from fibernb.client.cluster import Cluster
+from fibernb.errors import ActorDied
 from fibernb.util import state
 from tests.integration.conftest import Place, wait_until
 from tests.integration.loads import EXTRA_CALLS, LOADS, Load, marks
@@ -194,3 +195,50 @@ def test_a_client_that_is_killed_leaves_a_shared_cluster_as_it_was(
 
     wait_until(is_clean, timeout_s=40, describe=lambda: f"{state.list_actors()}\n{state.list_objects()}")
     assert fnb.get(fnb.remote(abs).remote(-1), timeout=30) == 1
+
+
+# ---- actors that have ended -----------------------------------------------------------------------------------
+
+
+@fnb.remote
+class Mortal:
+    def __init__(self, trace: str) -> None:
+        with open(trace, "a") as file:
+            file.write("made\n")
+
+    def keep(self, handle: object) -> None:
+        self.kept = handle
+
+    def die(self) -> None:
+        os._exit(3)
+
+    def leave(self) -> None:
+        fnb.actor.exit_actor()
+
+
+def test_actors_that_have_ended_stay_dead_when_the_hub_is_killed(own_cluster: Cluster, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    ends = {"exited with code 3": "die", "it called exit_actor": "leave", "it was killed": ""}
+    actors = {why: Mortal.options(name=f"mortal {how}").remote(str(trace)) for why, how in ends.items()}
+    for why, actor in actors.items():
+        if ends[why]:
+            with pytest.raises(ActorDied):
+                fnb.get(getattr(actor, ends[why]).remote(), timeout=30)
+        else:
+            fnb.get(actor.keep.remote(None), timeout=30)
+            fnb.kill(actor)
+    wait_until(lambda: all(row["state"] == "DEAD" for row in state.list_actors()))
+    pid = own_cluster.status().pid
+    kill(pid)
+    wait_until(lambda: own_cluster.status().pid != pid)
+    for why, actor in actors.items():
+        with pytest.raises(ActorDied, match=why):
+            fnb.get(actor.keep.remote(None), timeout=30)
+    assert trace.read_text().splitlines() == ["made"] * 3
+
+
+def test_actors_that_only_hold_each_other_end(own_cluster: Cluster, tmp_path: Path) -> None:
+    left, right, alone = (Mortal.remote(str(tmp_path / "trace")) for _ in range(3))
+    fnb.get([left.keep.remote(right), right.keep.remote(left), alone.keep.remote(alone)], timeout=30)
+    del left, right, alone
+    wait_until(lambda: not state.list_objects() and own_cluster.status().actors == 0, timeout_s=40)

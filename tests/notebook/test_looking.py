@@ -121,12 +121,17 @@ def test_timeline_as_a_trace(notebook: Notebook, peopled: FakeCluster, tmp_path:
         notebook.run(f"%fiber timeline {tmp_path}")
 
 
-def test_log_of_an_engine_beside_the_seats(notebook: Notebook, cluster: FakeCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ["extra 2", "extra-2", "extra2"])
+def test_log_of_an_engine_beside_the_seats(
+    written: str, notebook: Notebook, cluster: FakeCluster, tmp_path: Path
+) -> None:
     cluster.directory = tmp_path  # type: ignore[attr-defined]
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "extra-2.log").write_text("a line\n")
-    notebook.run("%fiber log extra-2")
+    notebook.run(f"%fiber log {written}")
     assert notebook.out == "[extra 2] a line\n"
+    with pytest.raises(ConfigError, match="'0 1' names no ranks"):
+        notebook.run("%fiber log 0 1")
 
 
 def test_rows_bear_fields_that_are_new_or_missing() -> None:

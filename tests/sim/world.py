@@ -570,7 +570,7 @@ class SimClient:
         self.puts: dict[TaskId, Result] = {}
         self.actors: list[ObjectId] = []  # that it holds
         self.made: list[ObjectId] = []  # all that it has ever asked for
-        self.creates: dict[ObjectId, CreateActor] = {}
+        self.creates: dict[ObjectId, CreateActor | PutObjects] = {}
         self.blocked: dict[TaskId, None] = {}
         self.waiting: dict[TaskId, Callable[[], None]] = {}  # what goes on when a child is answered
         self.functions = [repr(run_s).encode() for run_s in world.plan.run_s]
@@ -653,6 +653,9 @@ class SimClient:
         self.send(Acknowledge(sequence=self.sequence))
 
     def _answer(self, result: Result) -> None:
+        if result.id in self.made:
+            self._hear_of_end(result)
+            return
         if self.pending.pop(result.id, None) is None:
             assert result.id in self.answers, "an answer to nothing"
             assert result.value == self.answers[result.id].value, "two answers that differ"
@@ -661,6 +664,12 @@ class SimClient:
         resume = self.waiting.pop(result.id, None)
         if resume is not None:
             resume()
+
+    def _hear_of_end(self, result: Result) -> None:
+        """An actor has ended, or was never made: a new hub is told that, rather than to make it."""
+        assert result.outcome
+        if result.id in self.creates:
+            self.creates[result.id] = PutObjects(objects=[result])
 
     # ---- work --------------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from fibernb.client.session import Session
 from fibernb.core import messages as m
 from fibernb.errors import ConfigError
 from fibernb.util import Empty, Full, Queue
-from fibernb.util.queue import WAITERS, _Items
+from fibernb.util.queue import WAITERS, QueueItems
 from tests.client.fake_hub import FakeHub
 
 
 def test_items_wait_for_each_other() -> None:
     async def play() -> None:
-        items = _Items(2)
+        items = QueueItems(2)
         await items.put(1)
         await items.put_nowait(2)
         assert await items.full()
