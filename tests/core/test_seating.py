@@ -108,6 +108,18 @@ def test_the_namespace_comes_before_anything_else() -> None:
     assert bench.calls() == {1: [task(1)]}
 
 
+def test_an_engine_beside_the_seats_is_starting_until_it_has_the_namespace() -> None:
+    bench = Bench(seats=1)
+    bench.say(Remember(keys=("a",), function=F, args=[b"state"]))
+    bench.submit(1, options=TaskOptions(environment="other"))
+    (rank,) = bench.starts()
+    bench.seat_all()
+    assert rank < 0
+    assert [call.args for _, run in bench.runs() for call in run.calls] == [b"state"]
+    bench.submit(2, options=TaskOptions(environment="other"))
+    assert not bench.starts()
+
+
 # ---- failing --------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,11 @@ def test_a_group_knows_what_its_calls_need() -> None:
     assert group(parent=3).members == {}
 
 
+def test_a_group_is_called_as_its_options_say() -> None:
+    assert group().title == "f"
+    assert group(TaskOptions(name="fit")).title == "fit"
+
+
 def test_queued() -> None:
     made = group()
     assert not made.queued
