@@ -63,9 +63,12 @@ def values(type_: Any) -> st.SearchStrategy[Any]:
     return structs(type_) if issubclass(type_, msgspec.Struct) else st.sampled_from(list(type_))
 
 
-def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+def structs(type_: type[msgspec.Struct], depth: int = 0) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(type_, include_extras=True)
-    fields = {name: values(hints[name]) for name in type_.__struct_fields__}
+    fields = {name: values(hints[name]) for name in type_.__struct_fields__ if (type_, name) != (Result, "more")}
+    if type_ is Result:  # whose further values are results that have none
+        more = st.just(()) if depth else st.lists(structs(Result, 1), max_size=3).map(tuple)
+        fields = {name: fields.get(name, more) for name in type_.__struct_fields__}
     if type_ in (Call, Result):
         return st.tuples(*fields.values()).map(lambda arguments: type_(*arguments))
     return st.fixed_dictionaries(fields).map(lambda arguments: type_(**arguments))
