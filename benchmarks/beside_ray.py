@@ -17,6 +17,7 @@ OURS: Final = "fibernb"
 RAY: Final = "ray"
 POOL: Final = "multiprocessing"
 TIMEOUT_S: Final = 300
+TRIES: Final = 3  # of a peer, which may crash
 COPY_SHARE: Final = 0.8  # of numpy's own copy, that a hot put is to reach
 GET_S: Final = 0.0005  # that a get of a large array may take
 
@@ -25,13 +26,19 @@ Rates: TypeAlias = dict[str, dict[str, float]]  # units a second by case, then b
 
 
 def figures_of(case: Case, system: str) -> Figures | None:
-    """The figures of one case on one system, from a process of its own; None where it has nothing of the kind."""
+    """The figures of one case on one system, from a process of its own; None where it has nothing of the kind, or
+    has crashed every time. That FiberNB fails is an error.
+    """
     command = [sys.executable, "-m", "benchmarks.ray_cases", "--only", case.name, "--system", system]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    if done.returncode:
-        raise RuntimeError(f"case {case.name} failed on {system}:\n{done.stderr[-2000:]}")
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else None
+    for _ in range(1 if system == OURS else TRIES):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if not done.returncode:
+            lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+            return json.loads(lines[-1]) if lines else None
+        print(f"case {case.name} failed on {system}:\n{done.stderr[-2000:]}", file=sys.stderr, flush=True)
+    if system == OURS:
+        raise RuntimeError(f"case {case.name} failed on {system}")
+    return None
 
 
 def measure(cases: Sequence[Case], systems: Sequence[str], repeats: int) -> Rates:
