@@ -286,7 +286,7 @@ CASES: Final = (
     Case(name="get-large", title="get of a large array", prepare=get_large, unit="gets"),
     Case(name="get-references", title="get of 10,000 references in one object", prepare=get_references, unit="gets"),
     Case(name="wait", title="wait on 1,000 references, one by one", prepare=wait_for_each, unit="rounds"),
-    Case(name="tasks-sync", title="tasks, one by one", prepare=tasks_one_by_one, unit="tasks"),
+    Case(name="tasks-sync", title="tasks, one by one", prepare=tasks_one_by_one, unit="tasks", bound=10),
     Case(
         name="tasks-async",
         title="tasks, 1,000 at once",
@@ -295,7 +295,13 @@ CASES: Final = (
         unit="tasks",
         bound=10,
     ),
-    Case(name="tasks-batch", title="batches of 1,000 tasks and their results", prepare=tasks_at_once, unit="batches"),
+    Case(
+        name="tasks-batch",
+        title="batches of 1,000 tasks and their results",
+        prepare=tasks_at_once,
+        unit="batches",
+        bound=10,
+    ),
     Case(
         name="tasks-many",
         title="tasks, 1,000 at once from each of 4 actors",
@@ -304,7 +310,7 @@ CASES: Final = (
         unit="tasks",
         bound=10,
     ),
-    Case(name="actor-sync", title="actor calls 1:1, one by one", prepare=calls_one_by_one(server_class)),
+    Case(name="actor-sync", title="actor calls 1:1, one by one", prepare=calls_one_by_one(server_class), bound=10),
     Case(
         name="actor-async",
         title="actor calls 1:1, 1,000 at once",
@@ -340,7 +346,12 @@ CASES: Final = (
         amount=SERVERS * CALLS,
         bound=10,
     ),
-    Case(name="async-sync", title="async actor calls 1:1, one by one", prepare=calls_one_by_one(async_server_class)),
+    Case(
+        name="async-sync",
+        title="async actor calls 1:1, one by one",
+        prepare=calls_one_by_one(async_server_class),
+        bound=10,
+    ),
     Case(
         name="async-async",
         title="async actor calls 1:1, 1,000 at once",

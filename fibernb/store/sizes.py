@@ -19,7 +19,7 @@ ARENA_SHARE: Final = 0.3  # of the memory
 DIRECTORY_SHARE: Final = 0.8  # of what is free where the arena is a file
 SPILL_SHARE: Final = 0.5  # of what is free on the disk
 AHEAD_SHARE: Final = 0.125  # of the arena, kept warm
-AHEAD_BYTES: Final = 256 * 2**20  # and at most
+AHEAD_BYTES: Final = 2**30  # and at most
 UNKNOWN_MEMORY_BYTES: Final = 2**30
 MEGABYTE: Final = 1_000_000
 

@@ -27,7 +27,11 @@ def test_a_share_of_what_the_control_group_gives() -> None:
     assert found.arena_bytes % 4096 == 0
     assert found.arena_reason == "30 % of 10,000 MB of memory"
     assert (found.spill_bytes, found.spill_reason) == (50 * GB, "/tmp")
-    assert found.ahead_bytes == 256 * 2**20
+    assert found.ahead_bytes == found.arena_bytes // 8
+
+
+def test_no_more_than_a_gigabyte_is_kept_warm() -> None:
+    assert limits(Config(store_bytes=9 * GB), MEMORY, None, DISK).ahead_bytes == 2**30
 
 
 def test_the_64_mb_of_a_container() -> None:
