@@ -164,7 +164,7 @@ def _dumps_apart(value: object) -> tuple[memoryview, list[memoryview]]:
 
     stream = io.BytesIO()
     Pickler(stream, keep_buffer).dump(value)
-    return stream.getbuffer(), buffers
+    return memoryview(stream.getvalue()), buffers
 
 
 def pack_plain(value: Any, sink: Sink | None) -> Packed:
