@@ -27,7 +27,7 @@ from fibernb.hub.launch import launch
 from fibernb.model import ObjectId
 
 SHORT_LEASE_S: Final = 5.0
-PREPARE_AFTER_S: Final = 1.0  # a script that says `init` may soon have large values: memory is warmed for them
+PREPARE_AFTER_S: Final = 0.5  # a script that says `init` may soon have large values: memory is warmed for them
 BACKENDS: Final = ("local",)
 
 _lock = threading.RLock()
