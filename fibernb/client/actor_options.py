@@ -13,7 +13,6 @@ from fibernb.errors import ConfigError
 from fibernb.model import DEFAULT_OPTIONS, ActorOptions, Resources, TaskOptions
 
 ASYNC_CONCURRENCY: Final = 1000  # calls at a time of an asyncio actor that says nothing
-NO_CPU: Final = Resources(milli_cpus=0)
 METHOD_MARK: Final = "__fibernb_method__"  # attribute of a method that `method` has decorated
 UNLIMITED_RESTARTS: Final = -1
 
