@@ -10,7 +10,7 @@ import msgspec
 from fibernb.client import options
 from fibernb.client.options import Fields, Parser
 from fibernb.errors import ConfigError
-from fibernb.model import DEFAULT_OPTIONS, ActorOptions, Resources, TaskOptions
+from fibernb.model import DEFAULT_OPTIONS, ActorOptions, TaskOptions
 
 ASYNC_CONCURRENCY: Final = 1000  # calls at a time of an asyncio actor that says nothing
 METHOD_MARK: Final = "__fibernb_method__"  # attribute of a method that `method` has decorated
