@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,9 @@ def launched(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Con
     monkeypatch.setattr(api, "read_connection", read)
     monkeypatch.setattr(api, "list_connections", lambda settings: [read("/the/only/one", settings)])
     monkeypatch.setattr(api, "_open", open_)
+    nowhere = SimpleNamespace(current=lambda: None)  # the fake hub plays engines in this process, beside the tests
+    monkeypatch.setattr(api, "context", nowhere)
+    monkeypatch.setattr(job, "context", nowhere)
     yield seen
     fnb.shutdown()
 
