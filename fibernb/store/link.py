@@ -32,6 +32,7 @@ from fibernb.wire.storetalk import (
     Full,
     Pin,
     Pinned,
+    Place,
     StoreHello,
     StoreWelcome,
     Unpin,
@@ -39,8 +40,7 @@ from fibernb.wire.storetalk import (
 )
 
 ANSWER_S: Final = 30.0  # in which a store that has just been forked must have said welcome
-FEW_PINS: Final = 64  # from so many on, those that have ended are cleared away
-GATHER_S: Final = 0.005  # how long pins that are not needed any more wait for others
+GATHER_S: Final = 0.005  # how long pins that are not needed any more wait for others, or to be needed again
 
 _REFUSALS: Final[dict[str, type[FibernbError]]] = {"auth": AuthError, "version": VersionMismatch}
 
@@ -50,8 +50,8 @@ A = TypeVar("A", Allocated, Pinned, Described)
 class _Pin(weakref.ref[Any]):
     """A pin of a block, for as long as the object lives that stands for its memory."""
 
-    __slots__ = ("block",)
-    block: BlockId
+    __slots__ = ("place",)
+    place: Place
 
 
 class StoreLink:
@@ -73,8 +73,8 @@ class StoreLink:
             os.close(fd)
         self._last_request = 0
         self._unfinished = 0  # the request under way, or one that was interrupted
-        self._pins: dict[BlockId, _Pin] = {}  # also some that have ended
-        self._most_pins = FEW_PINS
+        self._pins: dict[BlockId, _Pin] = {}  # those that the store has not been told the end of
+        self._returning = threading.Lock()  # held to change `_pins`, or to rely on one
         self._ended: queue.SimpleQueue[_Pin | None] = queue.SimpleQueue()
         self._returner: threading.Thread | None = None
 
@@ -90,8 +90,7 @@ class StoreLink:
 
     def map(self, block: BlockId) -> memoryview:
         """The memory of a block, pinned while it is used. Raises `BlockGone`, `StoreFull`."""
-        pin = self._pins.get(block)
-        owner = pin() if pin is not None else None
+        owner = self._owner_again(block)
         if owner is None:
             owner = self._pinned(block)
         return pickle.PickleBuffer(owner).raw().toreadonly()
@@ -116,12 +115,25 @@ class StoreLink:
         if pinned.lost:
             self._unfinished = 0
             raise BlockGone(pinned.lost)
-        place = pinned.places[0]
+        with self._returning:
+            owner = self._owner(pinned.places[0])
+            self._unfinished = 0
+        return owner
+
+    def _owner_again(self, block: BlockId) -> Any:
+        """What stands for the memory of a block that is pinned, or was a moment ago; None if it is not."""
+        with self._returning:
+            pin = self._pins.get(block)
+            if pin is None:
+                return None
+            owner = pin()
+            return self._owner(pin.place) if owner is None else owner
+
+    def _owner(self, place: Place) -> Any:
         owner = self._mapping.owner(place.offset, place.size_bytes)
         pin = _Pin(owner, self._ended.put)
-        pin.block = block  # no call from here on: an interrupt comes before all of this, or after it
-        self._pins[block] = pin
-        self._unfinished = 0
+        pin.place = place  # no call from here on: an interrupt comes before all of this, or after it
+        self._pins[place.block] = pin
         return owner
 
     # ---- pins that have ended ----------------------------------------------------------------------------
@@ -130,9 +142,6 @@ class StoreLink:
         if self._returner is None:
             self._returner = threading.Thread(target=self._return_pins, name="fibernb-pins", daemon=True)
             self._returner.start()
-        if len(self._pins) > self._most_pins:
-            self._pins = {block: pin for block, pin in self._pins.items() if pin() is not None}
-            self._most_pins = max(2 * len(self._pins), FEW_PINS)
 
     def _return_pins(self) -> None:
         """In a thread of its own: an object can go anywhere, even inside of a send, and can only leave a note there."""
@@ -140,10 +149,20 @@ class StoreLink:
         while not (closes and self._has_no_pins()):
             ended = [self._ended.get(), *self._more_ended()]
             closes |= None in ended
-            blocks = [pin.block for pin in ended if pin is not None]
-            with suppress(NotConnected):  # then the pins are gone as well
-                self._tell(Unpin(blocks=blocks))
+            blocks = [pin.place.block for pin in ended if pin is not None and self._ends(pin)]
+            if blocks:
+                with suppress(NotConnected):  # then the pins are gone as well
+                    self._tell(Unpin(blocks=blocks))
         self._link.close()
+
+    def _ends(self, pin: _Pin) -> bool:
+        """Whether the store is to be told; not if another has taken its place."""
+        block = pin.place.block
+        with self._returning:
+            if self._pins.get(block) is not pin:
+                return False
+            del self._pins[block]
+            return True
 
     def _more_ended(self) -> Iterator[_Pin | None]:
         with suppress(queue.Empty):

@@ -21,8 +21,9 @@ from fibernb.config import Config
 from fibernb.errors import AuthError, ConfigError, NotConnected, StoreFull
 from fibernb.serialize import BlockGone
 from fibernb.store import agent as agent_module
+from fibernb.store import link as link_module
 from fibernb.store.agent import StoreAgent, agent_for, drop_agent
-from fibernb.store.link import connect
+from fibernb.store.link import StoreLink, connect
 from fibernb.wire import codec
 from fibernb.wire.storetalk import Free, Keep
 from tests.store.serving import KEY, Served, serving
@@ -89,6 +90,27 @@ def test_nothing_is_copied_and_a_pin_goes_with_the_last_array(served: Served, ag
     assert np.array_equal(part, array(MB)[10:20])
     del part
     wait_for(lambda: agent.describe().blocks == 0)
+
+
+def test_what_is_needed_again_at_once_stays_pinned(
+    served: Served, agents: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agents(served)
+    value = array(MB)
+    block, _ = agent.write([memoryview(value)])
+    monkeypatch.setattr(link_module, "GATHER_S", 0.3)
+    view = agent.map(block)
+    asked: list[object] = []
+    monkeypatch.setattr(StoreLink, "_ask", lambda _, message, kind: asked.append(message))
+    for _ in range(10):
+        del view
+        view = agent.map(block)
+    assert np.array_equal(np.frombuffer(view, "u1", MB), value)
+    assert not asked
+    monkeypatch.undo()
+    assert sum(agent.describe().pinned.values()) == MB, "once, however often it was needed"
+    del view
+    wait_for(lambda: not agent.describe().pinned)
 
 
 def test_more_than_fits_is_spilled_and_comes_back(served: Served, agents: Make) -> None:
