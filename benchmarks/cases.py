@@ -36,7 +36,8 @@ class Case:
     prepare: Callable[[Api], Action]
     amount: float = 1
     unit: str = "calls"  # of the amount; figures are units a second
-    once: bool = False  # the first run on a fresh cluster is what counts
+    once: bool = False  # the first run on a fresh cluster is what counts,
+    after_s: float = 0.0  # when it has stood for so long
     bound: float = 1  # how many times Ray's figure FiberNB's is to be
 
 
@@ -267,6 +268,15 @@ CASES: Final = (
         amount=LARGE_BYTES / 1e9,
         unit="GB",
         once=True,
+    ),
+    Case(
+        name="put-first-later",
+        title="put of a large array, first, 2 s after the cluster started",
+        prepare=put_large,
+        amount=LARGE_BYTES / 1e9,
+        unit="GB",
+        once=True,
+        after_s=2.0,
         bound=2,
     ),
     Case(

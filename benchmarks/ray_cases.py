@@ -84,7 +84,9 @@ def measure(case: Case, system: str) -> dict[str, Any] | None:
             found = rates(action, case.amount)
     else:
         with cluster(system) as api:
-            found = measured(case.prepare(api), case.amount)
+            action = case.prepare(api)
+            time.sleep(case.after_s)
+            found = measured(action, case.amount)
     figures = {"case": case.name, "system": system, "rate": statistics.median(found), "unit": f"{case.unit}/s"}
     if case.unit == "GB":
         figures["copy"] = copy_speed()
