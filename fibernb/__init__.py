@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from fibernb.meta import meta
 from fibernb.progress import progress
 from fibernb.version import VERSION
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fibernb.client.seeing import available_resources, cluster_resources, nodes, timeline
     from fibernb.client.streams import ObjectRefGenerator
     from fibernb.client.waiting import get, wait
+    from fibernb.collectives.calls import allgather, allreduce, barrier, broadcast, reduce_scatter
 
 __version__: Final = VERSION
 
@@ -44,7 +46,11 @@ __all__ = [
     "RemoteFunction",
     "__version__",
     "actor",
+    "allgather",
+    "allreduce",
     "available_resources",
+    "barrier",
+    "broadcast",
     "cancel",
     "cluster_resources",
     "connect",
@@ -59,11 +65,13 @@ __all__ = [
     "is_initialized",
     "kill",
     "load_ipython_extension",
+    "meta",
     "method",
     "nodes",
     "progress",
     "put",
     "rank",
+    "reduce_scatter",
     "remote",
     "runtime_env",
     "shutdown",
@@ -86,7 +94,11 @@ _HOMES: Final[dict[str, str]] = {
     "ObjectRef": "fibernb.client.refs",
     "ObjectRefGenerator": "fibernb.client.streams",
     "RemoteFunction": "fibernb.client.functions",
+    "allgather": "fibernb.collectives.calls",
+    "allreduce": "fibernb.collectives.calls",
     "available_resources": "fibernb.client.seeing",
+    "barrier": "fibernb.collectives.calls",
+    "broadcast": "fibernb.collectives.calls",
     "cancel": "fibernb.client.api",
     "cluster_resources": "fibernb.client.seeing",
     "connect": "fibernb.client.api",
@@ -102,6 +114,7 @@ _HOMES: Final[dict[str, str]] = {
     "nodes": "fibernb.client.seeing",
     "put": "fibernb.client.api",
     "rank": "fibernb.client.api",
+    "reduce_scatter": "fibernb.collectives.calls",
     "remote": "fibernb.client.remoting",
     "shutdown": "fibernb.client.api",
     "size": "fibernb.client.api",

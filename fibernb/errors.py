@@ -6,6 +6,7 @@ traceback as ``__cause__`` (see `RemoteTraceback`).
 
 from __future__ import annotations
 
+import pickle
 import signal
 
 
@@ -45,7 +46,7 @@ class ProtocolError(FibernbError):
     """A message is malformed, too large, or not allowed at this point."""
 
 
-class SerializationError(FibernbError, TypeError):
+class SerializationError(FibernbError, TypeError, pickle.PicklingError):
     """A value cannot be pickled; the message names the path to the culprit."""
 
 
@@ -82,7 +83,14 @@ class EnvironmentFailed(TaskError):
 
 
 class ActorDied(TaskError):
-    """The actor has ended; the message says why and what becomes of its calls."""
+    """The actor has ended; the message says why and what becomes of its calls.
+
+    ``exit_code`` is that of its process; negative is the number of a signal; None while that is not known.
+    """
+
+    def __init__(self, message: str = "", exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class TooManyCalls(FibernbError):
@@ -137,6 +145,27 @@ class WorkerDied(TaskError):
 
 class OutOfMemory(WorkerDied):
     """The engine was stopped because its node was running out of memory; ``evidence`` has the figures."""
+
+
+class RingBroken(FibernbError):
+    """A collective cannot be completed, since a member of the ring takes no part (any more).
+
+    Parameters
+    ----------
+    rank : the member that is the cause.
+    reason : what became of it, as the end of a sentence that begins with its name.
+    call : what cannot be completed.
+    """
+
+    def __init__(self, rank: int, reason: str, call: str = "") -> None:
+        self.rank = rank
+        self.reason = reason
+        self.call = call
+        super().__init__(rank, reason, call)
+
+    def __str__(self) -> str:
+        told = f"rank {self.rank} {self.reason}"
+        return f"{self.call} cannot be completed: {told}" if self.call else told
 
 
 class RemoteTraceback(Exception):

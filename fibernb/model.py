@@ -136,6 +136,7 @@ class ActorOptions(Struct, frozen=True, kw_only=True):
     max_concurrency: int = 1  # threads, or coroutines at a time
     groups: dict[str, int] = {}  # concurrency groups, each with as many threads or coroutines
     is_async: bool = False
+    is_process: bool = False  # of `fibernb.multiprocessing`: killed once nobody holds it, whatever it runs
     resources: Resources = Resources(milli_cpus=0)
     environment: str = ""
     placement: ObjectId = 0

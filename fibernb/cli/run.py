@@ -14,6 +14,7 @@ from typing import Final
 import fibernb
 from fibernb.errors import ConfigError
 
+ENDING: Final = "fibernb.multiprocessing.ending"
 HELP: Final = "Run a Python script with a cluster at hand: its tasks and cells find it without fnb.init()."
 
 
@@ -38,8 +39,15 @@ def run(options: argparse.Namespace) -> int:
         traceback.print_exception(error.with_traceback(_within(script, error.__traceback__)))
         return 1
     finally:
+        _end_processes()
         fibernb.shutdown()
     return 0
+
+
+def _end_processes() -> None:
+    """Of a script that has started some: they end, or are waited for, as at the end of an interpreter."""
+    if ENDING in sys.modules:
+        sys.modules[ENDING].end_processes()
 
 
 def _within(script: Path, frames: TracebackType | None) -> TracebackType | None:

@@ -19,6 +19,7 @@ from fibernb.client.job import Job
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.client.streams import ObjectRefGenerator
+from fibernb.collectives import calls
 from fibernb.config import Config
 from fibernb.engine import context
 from fibernb.errors import BackendError, ClusterError, ConfigError, NotConnected
@@ -175,12 +176,16 @@ def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursiv
 
 
 def rank() -> int:
-    """The seat of the engine that this runs on. Raises `ClusterError` outside of engines."""
-    return _engine().rank
+    """The seat of the engine that this runs on, or the rank in its `Ring`. Raises `ClusterError` outside of engines."""
+    member = calls.ring()
+    return _engine().rank if member is None else member.rank
 
 
 def size() -> int:
-    """How many seats the cluster has: in an engine, when its last cell began."""
+    """How many seats the cluster has: in an engine, when its last cell began; in a `Ring`, how many members it has."""
+    member = calls.ring()
+    if member is not None:
+        return member.size
     engine = context.current()
     known = None if engine is None else engine.size
     return current_cluster().size if known is None else known

@@ -6,16 +6,15 @@ import ast
 import asyncio
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from fibernb.client import failures
 from fibernb.client.refs import ObjectRef, error_of
 from fibernb.client.session import Session
+from fibernb.client.watching import Watch
 from fibernb.core.messages import Said, Status
 from fibernb.errors import GetTimeout, WorkerDied
 from fibernb.model import Outcome, Rank
-
-STATUS_AGE_S: Final = 0.2  # how old the hub's word may be that tells which ranks run
 
 
 class CellResult(list[Any]):
@@ -44,8 +43,8 @@ class CellHandle:
         self.refs = tuple(refs)
         self._session = session
         self._spoke: set[int] = set()  # tasks that have said something
-        self._asked_at = 0.0
-        self._old_status = session.inbox.status  # of the time before there was this
+        self._watch = Watch(session)
+        self._status_at_death: dict[int, Status | None] = {}  # by task, when its death was first seen here
 
     def done(self) -> bool:
         """Whether every rank has finished, one way or the other."""
@@ -100,9 +99,12 @@ class CellHandle:
         self._session.cancel(self.refs, force)
 
     def states(self) -> list[str]:
-        """What each rank does: ``waiting``, ``running``, ``done``, ``failed`` or ``lost``. Never waits."""
+        """What each rank does: ``waiting``, ``running``, ``done``, ``failed``, ``lost`` or ``replaced``. Never waits.
+
+        Replaced is one whose engine died when the hub has told since that a new one has its seat.
+        """
         running = self._running()
-        return [self._state(ref, running) for ref in self.refs]
+        return [self._state(rank, ref, running) for rank, ref in zip(self.ranks, self.refs, strict=True)]
 
     def unfinished(self) -> str:
         """The ranks that have not finished, in short."""
@@ -110,13 +112,17 @@ class CellHandle:
 
     def waits_for(self) -> list[str]:
         """What runs on the ranks where this waits, as far as the hub has told. Never asks."""
-        status = self._session.inbox.status
-        if status is None or status is self._old_status or self.done():
+        status = self._watch.told()
+        if status is None or self.done():
             return []
         own = {ref.id for ref in self.refs}
         waiting = {rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done()}
         others = (seat.function for seat in status.engines if seat.rank in waiting and seat.task not in own)
         return list(dict.fromkeys(name for name in others if name))
+
+    def cluster_status(self) -> Status | None:
+        """What the hub has told last of the cluster, while this ran. Never asks."""
+        return self._watch.told()
 
     def add_done_callback(self, callback: Callable[[CellHandle], object]) -> None:
         """Call ``callback(handle)`` once every rank has finished."""
@@ -144,17 +150,23 @@ class CellHandle:
         await asyncio.gather(*(ref._arrival() for ref in self.refs if not ref.done()))
 
     def _running(self) -> set[int]:
-        if not self.done() and time.monotonic() - self._asked_at > STATUS_AGE_S and self._session.over is None:
-            self._asked_at = time.monotonic()
-            self._session.ask_status()
-        return self._spoke | _tasks_of(self._session.inbox.status)
+        status = self._watch.told() if self.done() else self._watch.ask()
+        return self._spoke | _tasks_of(status)
 
-    def _state(self, ref: ObjectRef, running: set[int]) -> str:
+    def _state(self, rank: Rank, ref: ObjectRef, running: set[int]) -> str:
         if ref.answer is None:
             return "running" if ref.id in running else "waiting"
         if ref.answer.outcome is Outcome.OK:
             return "done"
-        return "lost" if isinstance(error_of(ref.answer), WorkerDied) else "failed"
+        if not isinstance(error_of(ref.answer), WorkerDied):
+            return "failed"
+        return "replaced" if self._is_replaced(rank, ref) else "lost"
+
+    def _is_replaced(self, rank: Rank, ref: ObjectRef) -> bool:
+        status = self._watch.told()
+        if status is None or status is self._status_at_death.setdefault(ref.id, status):
+            return False
+        return any(seat.rank == rank and seat.state in ("idle", "busy") for seat in status.engines)
 
     def __repr__(self) -> str:
         states = self.states()

@@ -58,6 +58,10 @@ class Connector(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def directory(self) -> Path | None:
+        """Where the cluster's processes on this host meet; None when there is none here."""
+
     def connect(self) -> Opened:
         """Open the first link."""
 
@@ -100,6 +104,10 @@ class HubConnector:
         """Where the cluster is."""
         return self._connection
 
+    @property
+    def directory(self) -> Path:
+        return Path(self._connection.directory)
+
     def connect(self) -> Opened:
         if self._engine is not None:
             return self._try_for_a_while(self._first)
@@ -107,7 +115,7 @@ class HubConnector:
         try:
             return self._first()
         except NotConnected:
-            if not place.has_died(self._directory):
+            if not place.has_died(self.directory):
                 raise
             self._revive_hub()  # it was killed just then
             return self._first()
@@ -120,14 +128,14 @@ class HubConnector:
 
     def _revive_hub(self) -> None:
         """A hub that was killed is started again, as long as its engines wait for it."""
-        if place.is_locked(self._directory):
+        if place.is_locked(self.directory):
             return
         if not is_alive(self._connection):
             raise NotConnected(
                 f"cluster {self.name} has died, and its engines with it: start a new one, "
                 "or see with `fibernb list` which ones run"
             )
-        self._connection = launch.launch(self._config, directory=self._directory, resume=True)
+        self._connection = launch.launch(self._config, directory=self.directory, resume=True)
 
     def reconnect(self, client: ClientId) -> Opened:
         return self._try_for_a_while(lambda: self._reopen(client))
@@ -157,21 +165,17 @@ class HubConnector:
             drop_agent(self._connection.directory, self._connection.key)
 
     def _reopen(self, client: ClientId) -> Opened:
-        if self._engine is None and not place.is_locked(self._directory):
+        if self._engine is None and not place.is_locked(self.directory):
             self._check_exists(None)
-            launch.launch(self._config, directory=self._directory, resume=True)
-        self._connection = read_connection(self._directory)
+            launch.launch(self._config, directory=self.directory, resume=True)
+        self._connection = read_connection(self.directory)
         opened = self._open(client, resumes=True)
         if opened is None:
             raise NotConnected(f"another process uses client number {client} of cluster {self.name}")
         return opened
 
-    @property
-    def _directory(self) -> Path:
-        return Path(self._connection.directory)
-
     def _check_exists(self, cause: BaseException | None) -> None:
-        if not self._directory.exists():
+        if not self.directory.exists():
             raise NotConnected(f"{self._gone()}: it has ended and its directory has been removed") from cause
 
     def _gone(self) -> str:

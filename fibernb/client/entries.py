@@ -81,12 +81,23 @@ class Entries:
             self._pending.update(zip(range(first, self._next_id), refs, strict=True))
             return refs
 
-    def enter_general(self, group: Group, packed: Packed, inputs: Sequence[ObjectRef]) -> tuple[list[ObjectRef], bool]:
-        """A call that may have inputs and may return several values: a reference for each, the first one's at least."""
+    def enter_general(
+        self,
+        group: Group,
+        packed: Packed,
+        inputs: Sequence[ObjectRef],
+        before: Callable[[list[ObjectRef]], object] | None = None,
+    ) -> tuple[list[ObjectRef], bool]:
+        """A call that may have inputs and may return several values: a reference for each, the first one's at least.
+
+        ``before`` sees the references before anything can be answered.
+        """
         with self._books.mutex:
             count = max(1, group.options.num_returns)
             first = self.new_ids(count)
             refs = [ObjectRef(first + offset, self._owner, group) for offset in range(count)]
+            if before is not None:
+                before(refs)
             return refs, self._enter(group, packed, inputs, refs)
 
     def enter_stream(self, group: Group, packed: Packed, inputs: Sequence[ObjectRef]) -> tuple[Stream, bool]:

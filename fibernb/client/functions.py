@@ -52,7 +52,7 @@ class RemoteFunction:
         self._group: Group | None = None
         functools.update_wrapper(self, function, updated=())
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Submit a call.
 
         Gives an `ObjectRef`; a list of them for ``num_returns`` above 1; an `ObjectRefGenerator` for "streaming"; None

@@ -10,7 +10,16 @@ import msgspec
 from fibernb.client.entries import Entries, checked
 from fibernb.client.refs import ObjectRef, Owner
 from fibernb.client.requests import Requests
-from fibernb.core.messages import ActorFound, CreateActor, CreateGroup, FindActor, KillActor, Message, RemoveGroup
+from fibernb.core.messages import (
+    ActorFound,
+    CreateActor,
+    CreateGroup,
+    FindActor,
+    KillActor,
+    Message,
+    RemoveGroup,
+    SignalActor,
+)
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.model import ActorOptions, Digest, ObjectId, Resources, TaskId
 from fibernb.serialize import Packed
@@ -107,6 +116,14 @@ class Makers:
         if no_restart:
             self._entries.replace_origin(actor, message)
         self._session.tell(message)
+
+    def signal_actor(self, actor: ObjectRef, number: int) -> None:
+        """Send a signal to the process of an actor; one that is not there yet ends as if that had killed it.
+
+        Raises `NotConnected` when the session has ended.
+        """
+        check_own(self._session, actor)
+        self._requests.tell(lambda request: SignalActor(request=request, actor=actor.id, signal=number))
 
     def create_group(
         self, bundles: Sequence[Resources], strategy: str = "PACK", *, name: str = "", detached: bool = False

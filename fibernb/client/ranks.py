@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fibernb import serialize
+from fibernb.client import ends
 from fibernb.client.calls import PinnedCalls
 from fibernb.client.cells import CellHandle, CellResult, imports_of
 from fibernb.client.namespaces import join, parts
@@ -116,6 +117,7 @@ class RankView:
             pushed=tuple(pushed),
         )
         handle = self._start(operations.run_cell, ranks, [(source, cell)], on_output, name=filename)
+        ends.watch(handle, self._calls.session.directory)
         imports = imports_of(source)
         if imports:
             handle.add_done_callback(lambda done: self._remember_imports(done, imports))

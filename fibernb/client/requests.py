@@ -35,6 +35,7 @@ class Requests:
         self._wait = wait
         self._numbers = itertools.count(1)
         self._open: dict[int, Message | None] = {}
+        self._unawaited: set[int] = set()
         self._replies: dict[int, Reply] = {}  # that their askers have not taken yet
 
     def __bool__(self) -> bool:
@@ -56,7 +57,9 @@ class Requests:
         """An answer has come; nobody may wait for it."""
         if reply.request in self._open:
             del self._open[reply.request]
-            self._replies[reply.request] = reply
+            if reply.request not in self._unawaited:
+                self._replies[reply.request] = reply
+            self._unawaited.discard(reply.request)
 
     def ask(self, make: Callable[[int], Message], timeout_s: float | None = ANSWER_TIMEOUT_S) -> Any:
         """Send a request and wait for its answer. Raises `ClusterError` when there is none in time."""
@@ -69,6 +72,14 @@ class Requests:
             del self._open[request]
             raise
         return self.answer(request, timeout_s)
+
+    def tell(self, make: Callable[[int], Message]) -> None:
+        """Send a request whose answer only confirms that it has arrived: nobody waits for that."""
+        request = self.number()
+        message = make(request)
+        self._unawaited.add(request)
+        self.expect(request, message)
+        self._tell(message)
 
     def answer(self, request: int, timeout_s: float | None = ANSWER_TIMEOUT_S) -> Any:
         """Wait for the answer to a request that is expected."""

@@ -68,6 +68,7 @@ class Session:
 
     def __init__(self, connector: Connector, current_task: Callable[[], TaskId | None] | None = None) -> None:
         self.name = connector.name
+        self.directory = connector.directory
         self.current_task = current_task
         self.foreign = False  # made by the process that this one was forked from
         self.books = Books(self, self._rouse)
@@ -85,6 +86,7 @@ class Session:
         self.create_actor = makers.create_actor
         self.find_actor = makers.find_actor
         self.kill_actor = makers.kill_actor
+        self.signal_actor = makers.signal_actor
         self.create_group = makers.create_group
         self.remove_group = makers.remove_group
         _sessions.add(self)

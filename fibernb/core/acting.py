@@ -323,14 +323,14 @@ def give_back_lease(board: Board, actor: Actor) -> None:
         board.roomier = True
 
 
-def end_actor(board: Board, actor: Actor, reason: str, result: Result | None) -> None:
+def end_actor(board: Board, actor: Actor, reason: str, result: Result | None, exit_code: int | None = None) -> None:
     """An actor is dead: nothing is sent to it any more. What its engine has is decided when that has ended.
 
-    ``result``: why it could not be made.
+    ``result``: why it could not be made. ``exit_code``: of its process, if that has ended.
     """
     actor.move(ActorState.DEAD)
-    actor.ended = reason
-    last_word = result or Result(actor.id, board.errors.actor_died(actor.title, reason), Outcome.ERROR)
+    actor.ended, actor.exit_code = reason, exit_code
+    last_word = result or Result(actor.id, board.errors.actor_died(actor.title, reason, exit_code), Outcome.ERROR)
     if actor.value is None:
         fail_dependents(board, supply(board, last_word))
     actor.value = last_word
@@ -395,10 +395,12 @@ def _let_go(board: Board, actor: Actor, now: float) -> None:
 
 
 def retire(board: Board, actor: Actor, reason: str, now: float) -> None:
-    """End an actor that is not needed, in good order if it was made already."""
+    """End an actor that is not needed: in good order if it was made already, or after a grace if it is a process."""
     alive = actor.state is ActorState.ALIVE
     end_actor(board, actor, reason, None)
-    if alive:
+    if alive and actor.create.options.is_process:
+        board.timers.set(("orphan", board.engine_of(actor.rank).id), now + board.settings.orphan_grace_s)
+    elif alive:
         _drain_seat(board, actor, now)
     else:
         stop_engine(board, actor, "nobody holds its actor any more", now)

@@ -134,7 +134,8 @@ class Actor:
     """One actor, from its `CreateActor` until nobody holds it any more.
 
     ``rank`` is that of the seat beside the seats which its engines take, 0 while it has none. ``value`` is what its
-    object is, once that is decided; ``ended`` why it is no more. ``maker`` is the group of the task that makes it.
+    object is, once that is decided; ``ended`` why it is no more, ``exit_code`` that of its last process; ``maker`` the
+    group of the task that makes it.
     """
 
     __slots__ = (
@@ -143,6 +144,7 @@ class Actor:
         "checkpoint",
         "create",
         "ended",
+        "exit_code",
         "function",
         "groups",
         "id",
@@ -172,6 +174,7 @@ class Actor:
         self.value: Result | None = None
         self.unheld = False
         self.ended = ""
+        self.exit_code: int | None = None
         self._changes: deque[ActorState] = deque([self.state], maxlen=HISTORY)
 
     def move(self, state: ActorState) -> None:

@@ -13,7 +13,7 @@ from fibernb.core.commands import Command, TellClient, TellEngine
 from fibernb.core.errorvalues import ErrorFactory
 from fibernb.core.functions import Function, Functions
 from fibernb.core.history import History
-from fibernb.core.messages import CallActor, Forget, ToClient, ToEngine
+from fibernb.core.messages import CallActor, Forget, SignalActor, ToClient, ToEngine
 from fibernb.core.nodes import Node
 from fibernb.core.objects import Objects, Stream
 from fibernb.core.placements import Placement
@@ -157,6 +157,8 @@ class Board:
         self.released = False  # a client has released something, since the last drain
         self.leaving: dict[ObjectId, None] = {}  # actors that may not be needed any more
         self.early_calls: dict[ObjectId, list[tuple[Client, CallActor]]] = {}  # of actors that may still come back
+        self.exit_codes: dict[EngineId, int] = {}  # of engines that ended shortly before this hub began
+        self.early_signals: list[SignalActor] = []  # likewise
         self.early_blocked: set[TaskId] = set()  # tasks that wait and that no engine has told of yet
         self.placements: dict[ObjectId, Placement] = {}
         self.unheld_placements: dict[ObjectId, None] = {}

@@ -75,14 +75,25 @@ def stop_task(board: Board, task: Task, force: bool, now: float) -> None:
 
 
 def abandon(board: Board, task: Task) -> None:
-    """End a task that nobody waits for any more; what an engine holds of it is interrupted."""
+    """End a task that nobody waits for any more; what an engine holds of it is interrupted, unless it is a process."""
     engine = board.engines.get(task.engine) if task.state in (TaskState.SENT, TaskState.RUNNING) else None
-    if engine is not None:
+    if engine is not None and not _is_process(board, engine):
         _interrupt(board, engine, task)
     end_task(board, task, cancelled(board, task, "its client has gone"))
 
 
+def orphaned(board: Board, engine: Engine, now: float) -> None:
+    """A process has not ended by itself after its parent did."""
+    kill(board, engine, "its parent has ended", now)
+
+
+def _is_process(board: Board, engine: Engine) -> bool:
+    return bool(engine.actor) and board.actors[engine.actor].create.options.is_process
+
+
 def _interrupt(board: Board, engine: Engine, task: Task) -> None:
+    if engine.killed:
+        return  # nobody would hear it
     board.tell_engine(engine, Interrupt(task=task.id))
     if not engine.actor:
         board.interrupted[engine.id] = engine

@@ -34,6 +34,13 @@ class KillEngine(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class SignalEngine(Struct, frozen=True, kw_only=True):
+    """Send a signal to the process of an engine."""
+
+    engine: EngineId
+    signal: int
+
+
 class DropClient(Struct, frozen=True, kw_only=True):
     """Close a client's link, if it is still there: its lease is over, or it said goodbye."""
 
@@ -65,5 +72,14 @@ class RetainBlocks(Struct, frozen=True, kw_only=True):
 
 
 Command: TypeAlias = (
-    TellClient | TellEngine | StartEngine | KillEngine | DropClient | KeepBlocks | FreeBlocks | RetainBlocks | ShutDown
+    TellClient
+    | TellEngine
+    | StartEngine
+    | KillEngine
+    | SignalEngine
+    | DropClient
+    | KeepBlocks
+    | FreeBlocks
+    | RetainBlocks
+    | ShutDown
 )

@@ -30,7 +30,7 @@ class ErrorFactory(Protocol):
 
     def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes: ...
 
-    def actor_died(self, actor: str, reason: str) -> bytes: ...
+    def actor_died(self, actor: str, reason: str, exit_code: int | None = None) -> bytes: ...
 
     def cancelled(self, reason: str) -> bytes: ...
 
@@ -65,8 +65,8 @@ class ErrorValues:
     def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return self._dumps(OutOfMemory(rank, node, exit_code, last_output, evidence))
 
-    def actor_died(self, actor: str, reason: str) -> bytes:
-        return self._dumps(ActorDied(f"{actor} does not answer: {reason}"))
+    def actor_died(self, actor: str, reason: str, exit_code: int | None = None) -> bytes:
+        return self._dumps(ActorDied(f"{actor} does not answer: {reason}", exit_code))
 
     def cancelled(self, reason: str) -> bytes:
         if reason not in self._cancelled:

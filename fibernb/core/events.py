@@ -108,9 +108,10 @@ class LiveEngine(Struct, frozen=True, kw_only=True):
 class RecoverFrom(Struct, frozen=True, kw_only=True):
     """First event of a restarted hub: these engines live and will attach; decide nothing about tasks before they have.
 
-    Who has not attached after ``patience_s`` is replaced.
+    Who has not attached after ``patience_s`` is replaced. ``ended``: exit codes of engines that have ended lately.
     """
 
     node: str
     engines: list[LiveEngine]
+    ended: dict[EngineId, int] = {}
     patience_s: float = 5.0

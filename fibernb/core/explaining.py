@@ -27,17 +27,21 @@ def pending(board: Board, tasks: Counter[TaskState]) -> list[str]:
 def _tasks(board: Board, tasks: Counter[TaskState]) -> list[str]:
     reasons: list[str] = []
     if tasks[TaskState.WAITING]:
-        reasons.append(f"{tasks[TaskState.WAITING]} tasks wait for their inputs")
+        reasons.append(f"{_wait(tasks[TaskState.WAITING], 'task')} for inputs")
     queued = board.plain.count + board.special.count
     if queued and not board.scaling.seats:
-        return [*reasons, f"{queued} tasks wait for seats, and none are declared: scale up"]
+        return [*reasons, f"{_wait(queued, 'task')} for seats, and none are declared: scale up"]
     if board.plain.count:
-        reasons.append(f"{board.plain.count} tasks wait for a seat to fall idle{_kept_empty(board)}")
+        reasons.append(f"{_wait(board.plain.count, 'task')} for a seat to fall idle{_kept_empty(board)}")
     reasons += [_special(board, group) for group in board.special.groups()]
     pinned = sum(len(seat.pinned) for seat in board.seats.values())
     if pinned:
-        reasons.append(f"{pinned} tasks wait for the seats that they are pinned to")
+        reasons.append(f"{_wait(pinned, 'task')} for the ranks that were chosen")
     return reasons
+
+
+def _wait(count: int, what: str) -> str:
+    return f"{count} {what} waits" if count == 1 else f"{count} {what}s wait"
 
 
 def _kept_empty(board: Board) -> str:
@@ -48,7 +52,7 @@ def _kept_empty(board: Board) -> str:
 def _special(board: Board, group: Group) -> str:
     actor = board.actors.get(group.actor)
     if actor is None:
-        return f"{len(group.ready) + len(group.suspects)} tasks wait for {_wanted(group.options)}"
+        return f"{_wait(len(group.ready) + len(group.suspects), 'task')} for {_wanted(group.options)}"
     if actor.rank:
         return f"the actor {actor.title} waits for its engine to start"
     return f"the actor {actor.title} waits for {_wanted(actor.create.options)}"
@@ -58,7 +62,7 @@ def _wanted(options: Options) -> str:
     """What a task or an actor asks for, and where."""
     where = "on one node"
     if options.placement:
-        where = "in their placement group"
+        where = "in the placement group"
     elif options.node and not options.soft:
         where = f"on the node {options.node}"
     return f"{describe(options.resources)} {where}"
@@ -67,7 +71,7 @@ def _wanted(options: Options) -> str:
 def _actors(board: Board) -> list[str]:
     waiting = [actor for actor in board.actors.values() if actor.calls.count and actor.state is not ActorState.ALIVE]
     return [
-        f"{actor.calls.count} calls wait for the actor {actor.title}, which is {actor.state.name}"
+        f"{_wait(actor.calls.count, 'call')} for the actor {actor.title}, which is {actor.state.name}"
         for actor in waiting[:SHOWN]
     ]
 
@@ -85,7 +89,7 @@ def _seats(board: Board) -> list[str]:
     reasons: list[str] = []
     if board.wanted:
         why = "a free slot on a node" if board.nodes else "a node to connect"
-        reasons.append(f"{len(board.wanted)} seats wait for {why}")
+        reasons.append(f"{_wait(len(board.wanted), 'seat')} for {why}")
     reasons += [
         f"{rank_name(seat.rank)} is tried again later, after {seat.failures} failures: {seat.trouble}"
         for seat in troubled(board)[:SHOWN]

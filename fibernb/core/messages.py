@@ -6,7 +6,9 @@ in `fibernb.core.events` and `fibernb.core.commands`.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from fibernb.model import (
     DEFAULT_OPTIONS,
@@ -170,6 +172,24 @@ class KillActor(Message, frozen=True, kw_only=True):
 
     actor: ObjectId
     no_restart: bool = True
+
+
+class HoldActor(Message, frozen=True, kw_only=True):
+    """As `Hold`, for an actor that was in this engine: if that has ended while there was no hub, the actor has too."""
+
+    actor: ObjectId
+    engine: EngineId
+
+
+class SignalActor(Message, frozen=True, kw_only=True):
+    """Send a signal to the process of an actor. One that has no process yet ends as if the signal had killed it.
+
+    Answered by `Synced`.
+    """
+
+    request: int
+    actor: ObjectId
+    signal: Annotated[int, msgspec.Meta(gt=0)]
 
 
 class FindActor(Message, frozen=True, kw_only=True):
@@ -459,6 +479,10 @@ class ActorExits(Message, frozen=True, kw_only=True):
     reason: str = "it called exit_actor"
 
 
+class ProcessExits(Message, frozen=True, kw_only=True):
+    """This engine has nothing more to say, and ends by itself as soon as it is told to."""
+
+
 class Started(Message, frozen=True, kw_only=True):
     """The call at this position has begun. Sent when it is the first after idling, or 50 ms after the last sign of
     life.
@@ -523,6 +547,8 @@ ClientMessage: TypeAlias = (
     | CreateActor
     | CallActor
     | KillActor
+    | HoldActor
+    | SignalActor
     | FindActor
     | CreateGroup
     | RemoveGroup
@@ -542,5 +568,7 @@ ClientMessage: TypeAlias = (
 ToClient: TypeAlias = (
     Deliver | Recovered | ActorFound | State | Synced | SeatsChanged | Status | HubStops | Output | Display | Progress
 )
-EngineMessage: TypeAlias = Done | Started | Recalled | Checkpoint | ActorExits | Output | Display | Progress
+EngineMessage: TypeAlias = (
+    Done | Started | Recalled | Checkpoint | ActorExits | ProcessExits | Output | Display | Progress
+)
 ToEngine: TypeAlias = Run | Recall | Interrupt | Consume | EndActor | Forget | Exit

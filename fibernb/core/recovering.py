@@ -37,7 +37,8 @@ def recover_from(board: Board, event: RecoverFrom, now: float) -> None:
     node = board.nodes.setdefault(event.node, Node(event.node, None, Resources(milli_cpus=0)))
     for live in sorted(event.engines, key=lambda live: live.engine):
         _expect(board, node, live, now)
-    board.next_engine = max(board.engines, default=0) + ROOM
+    board.next_engine = max([*board.engines, *event.ended], default=0) + ROOM
+    board.exit_codes = event.ended
     board.scaling.seats = max((rank for rank in board.seats if rank >= 0), default=-1) + 1
     for rank in range(board.scaling.seats):
         if rank not in board.seats:

@@ -11,10 +11,12 @@ from fibernb.core.acting import NONE_VALUE, end_actor, leave_seat, make, registe
 from fibernb.core.actors import Actor
 from fibernb.core.auxiliary import take_seat
 from fibernb.core.board import Board
-from fibernb.core.endings import cancelled, end_task, withdraw
+from fibernb.core.clients import Client
+from fibernb.core.endings import cancelled, end_task, fail_dependents, supply, withdraw
 from fibernb.core.events import EngineExited
+from fibernb.core.holding import entry_of, hold_entry
 from fibernb.core.leases import Lease
-from fibernb.core.messages import ActorRecord
+from fibernb.core.messages import ActorRecord, HoldActor
 from fibernb.core.remaking import wait_for_inputs
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.states import ActorState, TaskState
@@ -35,12 +37,13 @@ def lose_actor(board: Board, engine: Engine, event: EngineExited) -> None:
     why = _reason(engine, event)
     if actor.dead:
         restarts = False
+        actor.exit_code = event.exit_code if actor.exit_code is None else actor.exit_code
     elif maker is None and actor.state is not ActorState.ALIVE:
         restarts = True
     else:
         restarts = _restart(actor)
         if not restarts:
-            end_actor(board, actor, why + _restarts_used(actor), None)
+            end_actor(board, actor, why + _restarts_used(actor), None, event.exit_code)
     _sort_out(board, actor, held, restarts, why, engine)
     if restarts and maker is None and actor.id not in board.tasks:
         make(board, actor)
@@ -83,13 +86,14 @@ def _sort_out(board: Board, actor: Actor, held: list[Task], restarts: bool, why:
 
 
 def _last_word(board: Board, actor: Actor, task: Task, restarts: bool, why: str) -> Result:
-    if task.cancelling:
+    if task.cancelling and not actor.create.options.is_process:
         return cancelled(board, task)
     if restarts:
         why += "; the actor is restarted, but this call may have begun, and its max_task_retries are used up"
     else:
         why = actor.ended
-    return Result(task.id, board.errors.actor_died(actor.title, why), Outcome.ERROR)
+    exit_code = None if restarts else actor.exit_code
+    return Result(task.id, board.errors.actor_died(actor.title, why, exit_code), Outcome.ERROR)
 
 
 def keeps_seat(board: Board, seat: Seat) -> bool:
@@ -125,6 +129,17 @@ def adopt(board: Board, engine: Engine, seat: Seat, record: ActorRecord, holds: 
     if maker is not None and actor.id not in holds:
         withdraw(board, maker)
         end_task(board, maker, Result(actor.id, NONE_VALUE))
+
+
+def hold_actor(board: Board, client: Client, message: HoldActor) -> None:
+    """A client holds an actor, and tells in which engine it was."""
+    entry = entry_of(board, message.actor)
+    hold_entry(client, message.actor, entry)
+    exit_code = board.exit_codes.get(message.engine)
+    if exit_code is not None and message.actor not in board.actors:
+        why = f"its process ended with exit code {exit_code} while there was no hub"
+        error = board.errors.actor_died("the actor", why, exit_code)
+        fail_dependents(board, supply(board, Result(message.actor, error, Outcome.ERROR)))
 
 
 def give_up(board: Board) -> None:

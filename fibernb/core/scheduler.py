@@ -24,9 +24,11 @@ from fibernb.core import (
     recovering,
     remaking,
     reporting,
+    reviving,
     rows,
     scaling,
     seating,
+    signalling,
     streams,
     submitting,
     taking,
@@ -64,12 +66,15 @@ from fibernb.core.messages import (
     Detach,
     Done,
     EngineMessage,
+    Exit,
     Fetch,
     FindActor,
     Goodbye,
     Hold,
+    HoldActor,
     InterruptRanks,
     KillActor,
+    ProcessExits,
     PutObjects,
     Recalled,
     Release,
@@ -77,6 +82,7 @@ from fibernb.core.messages import (
     RemoveGroup,
     RestartSeats,
     Scale,
+    SignalActor,
     Started,
     StateRequest,
     StatusRequest,
@@ -87,6 +93,7 @@ from fibernb.core.messages import (
     Synced,
     Unblocked,
 )
+from fibernb.core.seats import Engine
 from fibernb.core.settings import CoreSettings
 from fibernb.model import ClientId, EngineId
 
@@ -146,6 +153,8 @@ class Scheduler:
             acting.take_checkpoint(self._board, known, message)
         elif isinstance(message, ActorExits):
             acting.take_exits(self._board, known, message, now)
+        elif isinstance(message, ProcessExits):
+            self._board.tell_engine(known, Exit())
         else:
             taking.take_said(self._board, message)
 
@@ -182,6 +191,8 @@ class Scheduler:
 
 def _decide(board: Board, now: float) -> None:
     _follow_up(board, now)
+    if board.early_signals:
+        signalling.send_early(board, now)
     if board.stale:
         _sweep(board)
     if board.released:
@@ -254,6 +265,7 @@ _FROM_CLIENT: Final[dict[type, Callable[[Board, Client, Any], object]]] = {
     Release: holding.release,
     Consume: streams.consume,
     CreateActor: acting.create_actor,
+    HoldActor: reviving.hold_actor,
     CallActor: acting.call_actor,
     FindActor: acting.find_actor,
     CreateGroup: grouping.create_group,
@@ -285,6 +297,13 @@ _ON_TIME: Final[dict[str, Callable[[Board, float], object]]] = {
     "patience": recovering.patience_over,
 }
 
+_WHEN_LATE: Final[dict[str, Callable[[Board, Engine, float], object]]] = {
+    "attach": seating.attach_overdue,
+    "grace": cancelling.grace_over,
+    "exit": cancelling.grace_over,
+    "orphan": cancelling.orphaned,
+}
+
 _TIMELESS: Final[dict[type, Callable[[Board, Any], object]]] = {
     Remember: submitting.remember,
     Blocked: lending.blocked,
@@ -303,6 +322,9 @@ def _hear(board: Board, client: Client, message: ClientMessage, now: float) -> N
     elif isinstance(message, StateRequest):
         board.tell_client(client, rows.state(board, message, now))
     elif isinstance(message, Sync):
+        board.tell_client(client, Synced(request=message.request))
+    elif isinstance(message, SignalActor):
+        signalling.signal_actor(board, message, now)
         board.tell_client(client, Synced(request=message.request))
     elif isinstance(message, Goodbye):
         attending.goodbye(board, client, message, now)
@@ -334,14 +356,9 @@ def _fire(board: Board, kind: str, id_: int, now: float) -> None:
         _ON_TIME[kind](board, now)
     elif kind == "start":
         seating.start_again(board, id_)
-    elif kind in ("attach", "grace", "exit"):
-        _engine_is_late(board, kind, id_, now)
+    elif kind in _WHEN_LATE:
+        _WHEN_LATE[kind](board, board.engines[id_], now)
     elif kind == "forget":
         board.tell_to_forget()
     elif kind == "settle":
         recovering.settle(board)
-
-
-def _engine_is_late(board: Board, kind: str, id_: EngineId, now: float) -> None:
-    over = seating.attach_overdue if kind == "attach" else cancelling.grace_over
-    over(board, board.engines[id_], now)

@@ -196,7 +196,7 @@ def _strike(board: Board, engine: Engine) -> None:
     del board.engines[engine.id]
     for table in (board.hungry, board.deep, board.forgetful, board.interrupted, board.recovering):
         table.pop(engine.id, None)
-    for kind in ("attach", "exit", "grace"):
+    for kind in ("attach", "exit", "grace", "orphan"):
         board.timers.cancel((kind, engine.id))
     board.draining.pop(engine.rank, None)
     give_back(board, engine)

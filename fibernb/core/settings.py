@@ -20,6 +20,7 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
 
     interrupt_grace_s: float = 3.0  # from interrupt to kill
     exit_grace_s: float = 3.0  # from Exit to kill
+    orphan_grace_s: float = 1.0  # from the end of who holds a process to kill: it may notice, and end by itself
     start_timeout_s: float = 60.0  # from StartEngine to kill
 
     restart_delay_s: float = 0.1  # after the first failure of a seat; doubles with each further one

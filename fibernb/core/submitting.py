@@ -88,6 +88,9 @@ def accept(board: Board, group: Group, calls: list[Call]) -> None:
     if not fresh:
         return
     _count(board, group, fresh)
+    if board.orphans:
+        for task in fresh:
+            _adopt_items(board, task)
     group.call_bytes = max(group.call_bytes, _call_bytes(board, fresh, size))
     if group.actor:
         board.actors[group.actor].calls.line_up(fresh)

@@ -27,6 +27,16 @@ class ActorExit(BaseException):
         super().__init__(reason)
 
 
+class ProcessExit(BaseException):
+    """Raised in a call of an actor that is a process, to end the engine with this exit code. The call is not answered:
+    its caller hears how the engine has ended.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(code)
+
+
 class Method:
     """Stands for a method of an actor where a task has its function.
 

@@ -7,9 +7,10 @@ import os
 import resource
 import signal
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fibernb.core.events import LiveEngine
 from fibernb.engine import system
@@ -18,6 +19,8 @@ from fibernb.engine.process import Prepared, become_engine
 from fibernb.errors import BackendError
 from fibernb.model import EngineId
 from fibernb.wire.handshake import ProcessExited, Seat
+
+REMEMBERED: Final = 4096
 
 
 class ForkRefused(BackendError):
@@ -43,6 +46,7 @@ class Children:
         self._by_pid: dict[int, _Child] = {}
         self._by_engine: dict[EngineId, _Child] = {}
         self._oom_kills = system.out_of_memory_kills()
+        self._ended: OrderedDict[EngineId, int] = OrderedDict()
 
     def fork(self, seat: Seat, node_fds: list[int]) -> None:
         """Start an engine. Raises `ForkRefused`."""
@@ -70,6 +74,11 @@ class Children:
             LiveEngine(engine=child.seat.engine, rank=child.seat.rank, pid=child.pid) for child in self._by_pid.values()
         ]
 
+    @property
+    def ended(self) -> dict[EngineId, int]:
+        """The exit codes of the last `REMEMBERED` engines that have ended."""
+        return dict(self._ended)
+
     def kill(self, engines: Iterable[EngineId]) -> None:
         """End these engines at once, with the processes that they have started."""
         for engine in engines:
@@ -77,6 +86,12 @@ class Children:
             if child is not None:
                 child.killed = True
                 _kill_group(child.pid)
+
+    def signal(self, engine: EngineId, number: int) -> None:
+        """Send a signal to this engine, if it has not ended."""
+        child = self._by_engine.get(engine)
+        if child is not None:
+            os.kill(child.pid, number)
 
     def end_all(self) -> None:
         """End every engine, and wait until all have."""
@@ -106,7 +121,14 @@ class Children:
                 continue
             del self._by_engine[child.seat.engine]
             exits.append(self._exited(child, os.waitstatus_to_exitcode(status), usage))
+            self._remember(exits[-1])
         return exits
+
+    def _remember(self, exited: ProcessExited) -> None:
+        """A hub that is killed now may not hear of it, and the next one has to."""
+        self._ended[exited.engine] = exited.exit_code
+        if len(self._ended) > REMEMBERED:
+            self._ended.popitem(last=False)
 
     def _exited(self, child: _Child, exit_code: int, usage: resource.struct_rusage) -> ProcessExited:
         oom_kills = system.out_of_memory_kills() if exit_code == -signal.SIGKILL and not child.killed else 0

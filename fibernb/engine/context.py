@@ -62,6 +62,8 @@ class EngineContext:
         self._directory = directory
         self.cells = cells
         self.cell: CellContext | None = None  # the one that runs, or ran last
+        self.cell_task: TaskId = 0  # that runs it, or ran it last, as one rank of several; not an item's
+        self.on_cell_end: Callable[[], object] | None = None  # set by who has something for the time of the cell
         self.settle: Callable[[], object] | None = None
         self.actor: ObjectId = 0
         self.actor_name = ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import time
 from typing import Final
 
-from fibernb.core.messages import ActorRecord, Run
-from fibernb.engine.actors import ActorExit
+from fibernb.core.messages import ActorExits, ActorRecord, ProcessExits, Run
+from fibernb.engine.actors import ActorExit, ProcessExit
 from fibernb.engine.batches import Batch, Store, stopped
 from fibernb.engine.context import EngineContext
 from fibernb.engine.control import REFUSED_EXIT_CODE, Control
@@ -73,6 +74,9 @@ class Engine:
             self._flush(self._last_task)
             self._post.close()
             return REFUSED_EXIT_CODE if self._refused else 0
+        except ProcessExit as exit_:
+            self._take_leave()
+            return exit_.code
 
     def current_task(self) -> TaskId:
         """The task that the calling code belongs to, 0 for none."""
@@ -199,6 +203,8 @@ class Engine:
             self.ledger.end(stopped(call.id), began_at, 0.0)
             return
         self.surroundings.house(record, run.gpus)
+        if record.create.options.is_process:
+            self.interrupts.open()
         batch, result = self._residence.make(run, record, call)
         self._settle(batch, call, result)
         self.ledger.end(result, began_at, time.monotonic() - began_at)
@@ -230,7 +236,17 @@ class Engine:
     def leave(self, reason: str) -> None:
         self._residence.is_left = self.ledger.is_over = True
         self._flush(self._last_task)
-        self._post.exits(reason)
+        self._post.exits(ActorExits(reason=reason))
+
+    def _take_leave(self) -> None:
+        """Wait for a word of the hub before an end that it must hear of: one that is just being killed gives none, and
+        the next one does.
+        """
+        told = threading.Event()
+        self.interrupts.on_leave = told.set
+        self._flush(self.ledger.current)
+        self._post.exits(ProcessExits())
+        told.wait()
 
     # ---- for the control thread ------------------------------------------------------------------------------
 

@@ -38,11 +38,17 @@ class Interrupts:
         self.strikes = 0  # how often any was
         self.leaving = False
         self.on_leave: Callable[[], object] | None = None  # ends an event loop that the main thread is in
+        self._is_open = False
         self._main_thread = threading.main_thread().ident
 
     def install(self) -> None:
         """Take over SIGINT."""
         signal.signal(signal.SIGINT, self._handle)
+
+    def open(self) -> None:
+        """Signals from anybody have their ordinary effect: SIGINT interrupts what runs, SIGTERM ends the process."""
+        self._is_open = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def interrupt(self, task: TaskId) -> None:
         """From another thread: raise KeyboardInterrupt in that task."""
@@ -90,6 +96,8 @@ class Interrupts:
         if self.armed:
             if self.armed == self.target:
                 self.strike()
+            if self._is_open and not self.leaving:
+                raise KeyboardInterrupt
         elif self.leaving and self.waiting:
             self.waiting = False  # once is enough
             raise Leave

@@ -24,6 +24,7 @@ from fibernb import config as configuration
 from fibernb.config import Config
 from fibernb.engine import system
 from fibernb.engine.children import Children, ForkRefused
+from fibernb.engine.lock_keeper import LockKeeper
 from fibernb.engine.memory_watch import MemoryWatch
 from fibernb.engine.process import EngineSettings, prepare
 from fibernb.engine.shell import make_shell
@@ -41,11 +42,16 @@ from fibernb.wire.handshake import (
     NodeHello,
     ProcessExited,
     Refused,
+    SignalProcess,
     StoreEnded,
 )
 
 CONNECTION_NAME: Final = "connection.json"
-NEEDED: Final = ("fibernb.engine.operations", "fibernb.transport.unix")  # by every engine, as soon as it lives
+NEEDED: Final = (  # by every engine as soon as it lives, or as soon as what it runs starts tasks or processes
+    "fibernb.engine.operations",
+    "fibernb.transport.unix",
+    "fibernb.multiprocessing.child",
+)
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 RETRY_S: Final = 0.1
 
@@ -116,6 +122,7 @@ class Node:
         self._memory = memory
         self._hub = hub
         self._directory = directory
+        self._locks = LockKeeper(directory)
         self._lease_s = lease_s
         self._link: Link | None = None
         self._unsent: list[ProcessExited | StoreEnded | MemoryShort] = []
@@ -132,6 +139,7 @@ class Node:
         gc.collect()
         gc.disable()
         gc.freeze()
+        self._locks.begin()
         while not self._ends:
             link = self._find_hub()
             if link is None:
@@ -177,6 +185,7 @@ class Node:
             node=socket.gethostname(),
             pid=os.getpid(),
             engines=self._children.living(),
+            ended=self._children.ended,
         )
         link.send(codec.encode(hello))
 
@@ -197,6 +206,8 @@ class Node:
             self._fork(message, link)
         elif isinstance(message, EndProcesses):
             self._children.kill(message.engines)
+        elif isinstance(message, SignalProcess):
+            self._children.signal(message.engine, message.signal)
         elif isinstance(message, EndNode):
             self._ends = True
         elif isinstance(message, Refused):
@@ -215,7 +226,10 @@ class Node:
     # ---- children ----------------------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        self._unsent += self._children.reap(self._stranger_ended)
+        exits = self._children.reap(self._stranger_ended)
+        self._locks.ended(exited.engine for exited in exits)
+        self._locks.look(time.monotonic())
+        self._unsent += exits
 
     def _stranger_ended(self, pid: int, exit_code: int) -> None:
         ended = self._store.ended(pid, exit_code)
@@ -230,6 +244,9 @@ class Node:
             fds.append(self._store.socket_fd)
         elif watch_after_s is not None:
             timeout_s = watch_after_s if timeout_s is None else min(watch_after_s, timeout_s)
+        locks_due_s = self._locks.due_s(time.monotonic())
+        if locks_due_s is not None:
+            timeout_s = locks_due_s if timeout_s is None else min(locks_due_s, timeout_s)
         ready, _, _ = select.select(fds, [], [], timeout_s)
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)
@@ -239,6 +256,7 @@ class Node:
     def _end_children(self) -> None:
         self._children.end_all()
         self._store.end()
+        self._locks.end()
 
     def _remove_directory(self) -> None:
         self._end_children()

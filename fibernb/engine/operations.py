@@ -34,14 +34,20 @@ def run_cell(source: str, cell: CellContext) -> Any:
     A value that cannot be pickled comes back as a `fibernb.serialize.Unpicklable` with its repr.
     """
     engine = _engine()
-    _enter(engine, cell)
-    return _pickled(engine.cells.run(source, cell, engine.task))
+    engine.cell_task = engine.task
+    try:
+        return _run(engine, source, cell)
+    finally:
+        on_end, engine.on_cell_end = engine.on_cell_end, None
+        if on_end is not None:
+            on_end()
 
 
 def run_item(source: str, name: str, item: Any, cell: CellContext) -> Any:
     """As `run_cell`, with ``name`` standing for one item of a ``--each``."""
-    _engine().cells.namespace[name] = item
-    return run_cell(source, cell)
+    engine = _engine()
+    engine.cells.namespace[name] = item
+    return _run(engine, source, cell)
 
 
 def set_names(values: Mapping[str, bytes]) -> None:
@@ -79,6 +85,11 @@ def _engine() -> EngineContext:
     if engine is None:
         raise ClusterError("this is a function of engines: it cannot be called in another process")
     return engine
+
+
+def _run(engine: EngineContext, source: str, cell: CellContext) -> serialize.Pickled:
+    _enter(engine, cell)
+    return _pickled(engine.cells.run(source, cell, engine.task))
 
 
 def _enter(engine: EngineContext, cell: CellContext) -> None:

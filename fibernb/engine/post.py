@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fibernb.core.messages import ActorExits, ActorRecord, Checkpoint, Done, Message
+from fibernb.core.messages import ActorExits, ActorRecord, Checkpoint, Done, Message, ProcessExits
 from fibernb.engine.ledger import Ledger
 from fibernb.engine.reporter import Reporter
 from fibernb.errors import FibernbError, NotConnected
@@ -73,8 +73,9 @@ class Post:
         self._data: Link | None = None
         self._generation = 0
         self._control: Link | None = None
+        self._attempt = 0  # to dial, counted
         self._actor: ActorRecord | None = None
-        self._exits: ActorExits | None = None
+        self._exits: ActorExits | ProcessExits | None = None
 
     # ---- opening -----------------------------------------------------------------------------------------
 
@@ -89,6 +90,7 @@ class Post:
         """
         while True:
             self.close()
+            self._attempt += 1
             try:
                 self._control = dial(self._address, DIAL_TIMEOUT_S)
                 self._open_data(self._control)
@@ -98,7 +100,8 @@ class Post:
                 return self._control
 
     def _open_data(self, control: Link) -> None:
-        control.send(codec.encode(ControlHello(credentials=self._credentials, engine=self.seat.engine)))
+        hello = ControlHello(credentials=self._credentials, engine=self.seat.engine, attempt=self._attempt)
+        control.send(codec.encode(hello))
         _require_welcome(control)
         data = dial(self._address, DIAL_TIMEOUT_S)
         with self._sending:
@@ -120,6 +123,7 @@ class Post:
             running=standing.running,
             redelivers=len(standing.redelivers),
             actor=None if self._actor is None else msgspec.structs.replace(self._actor, checkpoint=None),
+            attempt=self._attempt,
         )
         data.send(_hello_that_fits(hello))
         for message in [*self._actors_state(), *self._kept.all(), *map(codec.encode, standing.redelivers)]:
@@ -194,11 +198,11 @@ class Post:
             self._actor = record
             self._send(codec.encode(Checkpoint(state=record.checkpoint)))
 
-    def exits(self, reason: str) -> None:
-        """The actor has ended itself."""
+    def exits(self, message: ActorExits | ProcessExits) -> None:
+        """The actor has ended itself, or is about to end with its process."""
         with self._sending:
-            self._exits = ActorExits(reason=reason)
-            self._send(codec.encode(self._exits))
+            self._exits = message
+            self._send(codec.encode(message))
 
     def send(self, message: Message) -> None:
         """A message that means nothing to a later hub."""

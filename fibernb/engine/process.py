@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import sys
+from multiprocessing import util
 from typing import Any, NamedTuple, NoReturn
 
 from fibernb.engine import system
@@ -94,6 +95,7 @@ def _detach(node_pid: int, seat: Seat, native_log: str, node_fds: list[int]) -> 
     system.die_with_parent(node_pid)
     system.set_process_name(f"fibernb-r{seat.rank}" if seat.rank >= 0 else f"fibernb-x{-seat.rank}")
     atexit._clear()
+    atexit.register(util._exit_function)  # type: ignore[attr-defined]  # the library's, which the node's import has made
     _redirect(native_log, node_fds)
 
 

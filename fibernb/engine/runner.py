@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fibernb import serialize
 from fibernb.core.messages import ActorRecord, Run
-from fibernb.engine.actors import ActorExit, Host, Method, dead
+from fibernb.engine.actors import ActorExit, Host, Method, ProcessExit, dead
 from fibernb.engine.batches import Batch, Function, Store, failing
 from fibernb.engine.interrupts import Interrupts
 from fibernb.engine.modules import LocalModules
@@ -132,7 +132,7 @@ class Runner:
     # ---- the calls -----------------------------------------------------------------------------------------
 
     def run(self, batch: Batch, call: Call) -> Result:
-        """One call, whatever it does (short of ending the process or, with `ActorExit`, the actor)."""
+        """One call, whatever it does (short of ending the process or, with `ActorExit` or `ProcessExit`, the actor)."""
         interrupts = self._interrupts
         task = call.id
         try:
@@ -146,7 +146,7 @@ class Runner:
             else:
                 result = batch.result(task, value)
             interrupts.armed = 0
-        except ActorExit:
+        except (ActorExit, ProcessExit):
             interrupts.armed = 0
             raise
         except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt of a task are its own

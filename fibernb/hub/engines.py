@@ -27,13 +27,14 @@ PATIENCE_S: Final = 0.5
 class _Engine:
     """One engine process, from the order to start it to its end."""
 
-    __slots__ = ("attached", "broken", "control", "data", "end", "hello", "rank")
+    __slots__ = ("attached", "attempt", "broken", "control", "data", "end", "hello", "rank")
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.control: Peer | None = None
         self.data: Peer | None = None
         self.hello: EngineHello | None = None
+        self.attempt = 0  # of its, to dial, that the links are of
         self.attached = False  # the scheduler knows that it can take work
         self.broken = False  # it has lost a link
         self.end: EngineExited | None = None
@@ -66,12 +67,15 @@ class Engines:
     def is_welcome(self, hello: EngineHello | ControlHello) -> bool:
         """Whether this engine is one of ours, and has no such link yet."""
         engine = self._engines.get(hello.engine)
-        if engine is None or engine.broken:
+        if engine is None or engine.broken or engine.attached or hello.attempt < engine.attempt:
             return False
-        return (engine.data if isinstance(hello, EngineHello) else engine.control) is None
+        link = engine.data if isinstance(hello, EngineHello) else engine.control
+        return link is None or hello.attempt > engine.attempt
 
     def connect(self, peer: Peer, hello: EngineHello | ControlHello) -> None:
         engine = self._engines[hello.engine]
+        if hello.attempt > engine.attempt:
+            self._begin_anew(engine, hello.attempt)
         if isinstance(hello, EngineHello):
             engine.data, engine.hello = peer, hello
         else:
@@ -89,7 +93,7 @@ class Engines:
             return
         if data is None:
             self._break(id_, engine, peer)
-        else:
+        elif engine.attached:
             self._scheduler.engine_message(id_, codec.from_engine.decode(data), self._clock())
 
     def tell(self, id_: EngineId, message: ToEngine) -> None:
@@ -116,15 +120,23 @@ class Engines:
 
     def _break(self, id_: EngineId, engine: _Engine, peer: Peer) -> None:
         if peer == engine.data:
-            engine.data = None
+            engine.data = engine.hello = None
         elif peer == engine.control:
             engine.control = None
+        if not engine.attached:
+            return  # it dials again
         if engine.end is not None:
             if engine.data is None:
                 self._report_end(id_)
         elif not engine.broken:
             engine.broken = True
             self._timers.at(self._clock() + PATIENCE_S, partial(self._give_up, id_))
+
+    def _begin_anew(self, engine: _Engine, attempt: int) -> None:
+        """An engine that has one link dials once more: the hub that had the other may have been killed meanwhile."""
+        for link in (engine.data, engine.control):
+            self._board.drop(link)
+        engine.attempt, engine.data, engine.control, engine.hello = attempt, None, None, None
 
     def _give_up(self, id_: EngineId) -> None:
         engine = self._engines.get(id_)

@@ -53,6 +53,7 @@ class Hub:
             commands.TellEngine: lambda told: self._engines.tell(told.engine, told.message),
             commands.StartEngine: self._node.fork,
             commands.KillEngine: lambda kill: self._node.kill(kill.engine),
+            commands.SignalEngine: lambda order: self._node.signal(order.engine, order.signal),
             commands.DropClient: lambda drop: self._clients.drop(drop.client),
             commands.KeepBlocks: self._store.tell,
             commands.FreeBlocks: self._store.tell,

@@ -28,6 +28,7 @@ from fibernb.wire.handshake import (
     NodeMessage,
     ProcessExited,
     Seat,
+    SignalProcess,
     StoreEnded,
 )
 
@@ -99,7 +100,7 @@ class Node:
         if self._process.ended() is None:
             self._watch(min(RECOVERY_PATIENCE_S, self._host.start_timeout_s))
         else:
-            self._recovered([])
+            self._recovered([], {})
             self._start()
 
     def is_welcome(self, hello: NodeHello) -> bool:
@@ -109,7 +110,7 @@ class Node:
     def connect(self, peer: Peer, hello: NodeHello) -> None:
         self._peer = peer
         if self._recovering:
-            self._recovered(hello.engines)
+            self._recovered(hello.engines, hello.ended)
 
     def check(self) -> None:
         """Look whether the process has ended before it connected; later, its link tells, after all that it has sent."""
@@ -149,10 +150,10 @@ class Node:
             self._board.turn(WAIT_TURN_S)
         self._process.kill()
 
-    def _recovered(self, engines: list[LiveEngine]) -> None:
+    def _recovered(self, engines: list[LiveEngine], ended: dict[EngineId, int]) -> None:
         self._recovering = False
         self._engines.expect_all(engines)
-        self._scheduler.handle(RecoverFrom(node=self._host.name, engines=engines), self._clock())
+        self._scheduler.handle(RecoverFrom(node=self._host.name, engines=engines, ended=ended), self._clock())
         self._scheduler.handle(NodeUp(node=self._host.name, capacity=self._host.capacity), self._clock())
         self._board.release()
 
@@ -171,7 +172,7 @@ class Node:
         self._down = True
         self._process.kill()
         if self._recovering:
-            self._recovered([])
+            self._recovered([], {})
         self._lose_store(reason)
         self._fail_engines(reason)
         if self._clock() - self._started_at > SETTLED_S:
@@ -223,6 +224,10 @@ class Node:
             self._engines.ended(EngineExited(engine=engine, exit_code=None, evidence="it was not started"))
         else:
             self._condemned.append(engine)
+
+    def signal(self, engine: EngineId, number: int) -> None:
+        """Have a signal sent to an engine that is there."""
+        self._board.send(self._peer, SignalProcess(engine=engine, signal=number))
 
     def flush(self) -> None:
         """Send what has gathered, when there is somebody to send it to."""

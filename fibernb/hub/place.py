@@ -20,6 +20,7 @@ from typing import Final
 from fibernb.config import Config
 from fibernb.errors import ClusterError
 from fibernb.model import Rank
+from fibernb.store.names import unlink_all_of
 from fibernb.wire.storetalk import STORE_SOCKET
 
 LOCK_NAME: Final = "hub.lock"
@@ -138,7 +139,8 @@ def cluster_directories(config: Config) -> Iterator[Path]:
 
 
 def remove(directory: Path) -> None:
-    """Take a cluster's directory away; what others remove at the same time does not matter."""
+    """Take a cluster's directory away, and what it has in memory by name; others may remove it at the same time."""
+    unlink_all_of(directory)
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -33,6 +33,11 @@ _STORED_BUFFER: Final = struct.Struct("<QQ")
 
 def frame(pickled: memoryview, buffers: Sequence[memoryview]) -> bytes:
     """A frame: everything in one blob."""
+    return b"".join(frame_parts(pickled, buffers))
+
+
+def frame_parts(pickled: bytes | memoryview, buffers: Sequence[memoryview]) -> list[bytes | memoryview]:
+    """A frame, in parts that are to be joined."""
     head = [_HEAD.pack(FRAME, len(buffers), len(pickled))]
     head += [_BUFFER.pack(view.nbytes, view.readonly) for view in buffers]
     parts: list[bytes | memoryview] = [*head, pickled]
@@ -41,7 +46,7 @@ def frame(pickled: memoryview, buffers: Sequence[memoryview]) -> bytes:
         padding = -position % ALIGNMENT_BYTES
         parts += [bytes(padding), view]
         position += padding + view.nbytes
-    return b"".join(parts)
+    return parts
 
 
 def stored_frame(
@@ -53,8 +58,13 @@ def stored_frame(
     return b"".join((*head, pickled))
 
 
-def loads_frame(data: memoryview) -> Any:
-    """The value of a frame; its buffers are copied if they were writable, and are writable again."""
+def loads_frame(data: memoryview, own: bool = False) -> Any:
+    """The value of a frame; its buffers are copied if they were writable, and are writable again.
+
+    Parameters
+    ----------
+    own : the value is to be whole and writable, and may use the memory of ``data`` for it: nobody else does.
+    """
     _, count, pickled_bytes = _HEAD.unpack_from(data)
     begin = _HEAD.size + count * _BUFFER.size
     position = begin + pickled_bytes
@@ -63,7 +73,10 @@ def loads_frame(data: memoryview) -> Any:
         size, read_only = _BUFFER.unpack_from(data, _HEAD.size + index * _BUFFER.size)
         position += -position % ALIGNMENT_BYTES
         view = data[position : position + size]
-        buffers.append(view.toreadonly() if read_only else bytearray(view))
+        if own:
+            buffers.append(bytearray(view) if view.readonly else view)
+        else:
+            buffers.append(view.toreadonly() if read_only else bytearray(view))
         position += size
     return pickle.loads(data[begin : begin + pickled_bytes], buffers=buffers)
 

@@ -12,6 +12,7 @@ Some things differ from cloudpickle itself:
 - Functions of `random` and `numpy.random` (``from random import random``) are methods of a hidden generator. They go by
   name: else every engine would get a copy of that generator, and draw the same.
 - Arrays of numpy that numpy would copy into the pickle leave it as buffers too.
+- Structures of `ctypes` go by value as other classes do.
 - Functions under `functools.cache` and `functools.lru_cache` go by value where the plain function would.
 """
 
@@ -30,6 +31,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from cloudpickle import cloudpickle
 
 from fibernb.serialize.arrays import reduce_array
+from fibernb.serialize.ctypes_classes import CTYPES, is_ctypes_field, reduce_ctypes_class
 
 PROTOCOL: Final = 5
 RANDOM_MODULES: Final = ("random", "numpy.random")
@@ -91,6 +93,10 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return reduce_array(value)
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
             return _reduce_method(value)
+        if isinstance(value, type) and CTYPES in (value.__module__, type(value).__module__):
+            by_parts = reduce_ctypes_class(value)
+            if by_parts is not None:
+                return by_parts
         reduced = super().reducer_override(value)
         if not isinstance(reduced, tuple) or len(reduced) != 6:
             return reduced
@@ -170,6 +176,8 @@ def restore_cached(function: Callable[..., Any], maxsize: int | None, typed: boo
 def _adapt_class(class_: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     maker, arguments, state, _, _, setter = reduced
     state[0].pop("__slotnames__", None)  # copyreg's cache, there only after an instance has been pickled
+    for name in [name for name, member in state[0].items() if is_ctypes_field(member)]:
+        del state[0][name]
     if class_ not in _foreign_classes:
         _home_classes.add(class_)
     return make_class, (maker, arguments), (setter, state), None, None, restore_class

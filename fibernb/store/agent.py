@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from fibernb.errors import FibernbError, NotConnected
+from fibernb.errors import ClusterError, FibernbError, NotConnected
 from fibernb.model import COUNTER_BITS, BlockId
 from fibernb.serialize import BlockGone
 from fibernb.serialize.frames import ALIGNMENT_BYTES
@@ -87,6 +87,41 @@ class StoreAgent:
     def describe(self) -> Described:
         """What there is in the store, and what it may have."""
         return self._with_store(lambda link: link.describe())
+
+    def deposit(self, fd: int, lasting: bool = False) -> int:
+        """Leave a duplicate of a descriptor with the store; the ticket that anybody gets it with, once.
+
+        Parameters
+        ----------
+        lasting : any number of times, until it is reclaimed or this process ends.
+
+        Raises `ClusterError` when the store can take no more, and `NotConnected` when it cannot be reached.
+        """
+        ticket = self._with_store(lambda link: link.deposit(fd, lasting))
+        if not ticket:
+            raise ClusterError(
+                "the object store of this host has as many open files as it may have: raise the limit (ulimit -n), "
+                "or send fewer pipes and queues that nobody has received yet"
+            )
+        return ticket
+
+    def redeem(self, ticket: int) -> int:
+        """The descriptor of a ticket, which is the caller's to close.
+
+        Raises `ClusterError` when the store does not have it (any more).
+        """
+        fd = self._with_store(lambda link: link.redeem(ticket))
+        if fd is None:
+            raise ClusterError(
+                "the store of this host does not have this file descriptor: it has been received before (what has one "
+                "can be unpickled once), its owner has ended, or the store was started anew"
+            )
+        return fd
+
+    def reclaim(self, tickets: Sequence[int]) -> None:
+        """What is left of these deposits is not needed any more."""
+        if tickets:
+            self._with_store(lambda link: link.reclaim(tickets))
 
     def close(self) -> None:
         """Hang up. Arrays that have been mapped stay."""

@@ -17,8 +17,7 @@ from fibernb.model import BlockId
 from fibernb.serialize import BlockGone
 from fibernb.store import talk
 from fibernb.store.mapping import Mapping
-from fibernb.transport.descriptors import dial_for_descriptor
-from fibernb.transport.unix_link import UnixLink
+from fibernb.transport.descriptors import DescriptorLink, dial_for_descriptor
 from fibernb.wire import codec
 from fibernb.wire.admission import credentials
 from fibernb.wire.handshake import Refused
@@ -27,12 +26,17 @@ from fibernb.wire.storetalk import (
     Abandon,
     Allocate,
     Allocated,
+    Deposit,
+    Deposited,
     Describe,
     Described,
     Full,
     Pin,
     Pinned,
     Place,
+    Reclaim,
+    Redeem,
+    Redeemed,
     StoreHello,
     StoreWelcome,
     Unpin,
@@ -44,7 +48,7 @@ GATHER_S: Final = 0.005  # how long pins that are not needed any more wait for o
 
 _REFUSALS: Final[dict[str, type[FibernbError]]] = {"auth": AuthError, "version": VersionMismatch}
 
-A = TypeVar("A", Allocated, Pinned, Described)
+A = TypeVar("A", Allocated, Pinned, Described, Deposited, Redeemed)
 
 
 class _Pin(weakref.ref[Any]):
@@ -64,7 +68,7 @@ class StoreLink:
     it.
     """
 
-    def __init__(self, link: UnixLink, welcome: StoreWelcome, fd: int) -> None:
+    def __init__(self, link: DescriptorLink, welcome: StoreWelcome, fd: int) -> None:
         self.generation = welcome.generation
         self._link = link
         try:
@@ -102,6 +106,27 @@ class StoreLink:
         described = self._ask(Describe(request=self._next_request()), Described)
         self._unfinished = 0
         return described
+
+    # ---- descriptors -------------------------------------------------------------------------------------
+
+    def deposit(self, fd: int, lasting: bool) -> int:
+        """The ticket for a duplicate of this descriptor; 0 when the store can take no more of them."""
+        request = Deposit(request=self._next_request(), lasting=lasting)
+        self._unfinished = request.request
+        self._link.send_with(codec.encode(request), fd)
+        ticket = self._answer(request.request, Deposited).ticket
+        self._unfinished = 0
+        return ticket
+
+    def redeem(self, ticket: int) -> int | None:
+        """The descriptor of a ticket, which is the caller's now; None when the store does not have it."""
+        redeemed = self._ask(Redeem(request=self._next_request(), ticket=ticket), Redeemed)
+        fd = self._link.take_descriptor(redeemed.number) if redeemed.number else None
+        self._unfinished = 0
+        return fd
+
+    def reclaim(self, tickets: Sequence[int]) -> None:
+        self._tell(Reclaim(tickets=list(tickets)))
 
     def close(self) -> None:
         """Hang up; while arrays live that have been mapped, the link stays for their pins."""
@@ -182,19 +207,22 @@ class StoreLink:
         self._last_request += 1
         return self._last_request
 
-    def _tell(self, message: Abandon | Unpin | Withdraw) -> None:
+    def _tell(self, message: Abandon | Unpin | Withdraw | Reclaim) -> None:
         self._link.send(codec.encode(message))
 
-    def _ask(self, message: Allocate | Pin | Describe, kind: type[A]) -> A:
+    def _ask(self, message: Allocate | Pin | Describe | Redeem, kind: type[A]) -> A:
         data = codec.encode(message)
         self._unfinished = message.request
         self._link.send(data)
+        return self._answer(message.request, kind)
+
+    def _answer(self, request: int, kind: type[A]) -> A:
         while True:
             for data in self._link.receive():
                 answer = talk.to_user.decode(data)
                 if isinstance(answer, StoreWelcome | Refused):
                     raise ProtocolError(f"the store says {type(answer).__name__} in the middle of the talk")
-                if answer.request != message.request:
+                if answer.request != request:
                     continue  # of a request that has been withdrawn
                 if isinstance(answer, Full):
                     self._unfinished = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import socket
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from fibernb.errors import ConfigError, ProtocolError
 from fibernb.model import Struct
 from fibernb.store import memory, sizes, talk
 from fibernb.store.catalog import Catalog
+from fibernb.store.deposits import Deposits
 from fibernb.store.files import Arena, SpillFile
 from fibernb.store.orders import Answer, BringBack, Grow, Order, SpillOut
 from fibernb.store.work import Ended, Work
@@ -27,10 +29,15 @@ from fibernb.wire.storetalk import (
     STORE_SOCKET,
     Abandon,
     Allocate,
+    Deposit,
+    Deposited,
     Describe,
     Free,
     Keep,
     Pin,
+    Reclaim,
+    Redeem,
+    Redeemed,
     Retain,
     StoreWelcome,
     Unpin,
@@ -38,6 +45,7 @@ from fibernb.wire.storetalk import (
 )
 
 MEMORY_LOOK_S: Final = 2.0  # between two looks at the host's memory, while there is some to give back
+RESERVED_FILES: Final = 32  # that the store may open for itself and its links, whatever is deposited
 SHORT_SHARE: Final = 0.1  # of the memory: with less that is free, what is warm but not used goes
 
 logger: Final = logging.getLogger(__name__)
@@ -102,11 +110,12 @@ class Store:
     ) -> None:
         self._listener = listener
         self._catalog = catalog
+        self._deposits = Deposits(settings.generation)
         self._arena = arena
         self._work = work
         self._settings = settings
         self._arena_bytes = arena_bytes
-        self._users: set[Peer] = set()  # that have been let in
+        self._users: dict[Peer, int] = {}  # that have been let in, with the number of descriptors they were handed
         self._look_at = 0.0
 
     def run(self) -> None:
@@ -162,7 +171,7 @@ class Store:
             self._listener.send(peer, codec.encode(refused))
             self._listener.drop(peer)
             return
-        self._users.add(peer)
+        self._users[peer] = 0
         self._listener.limit(peer, talk.MAX_BYTES)
         self._catalog.attach(peer, hello.owner or f"process {hello.pid}", now)
         welcome = StoreWelcome(generation=self._settings.generation, arena_bytes=self._arena_bytes, pid=os.getpid())
@@ -170,8 +179,9 @@ class Store:
 
     def _lose(self, peer: Peer, now: float) -> None:
         if peer in self._users:
-            self._users.discard(peer)
+            del self._users[peer]
             self._catalog.detach(peer, now)
+            self._deposits.detach(peer)
 
     def _obey(self, peer: Peer, message: object, now: float) -> None:
         match message:
@@ -185,6 +195,7 @@ class Store:
                 self._catalog.abandon(peer, message.blocks, now)
             case Withdraw():
                 self._catalog.withdraw(peer, message.request, now)
+                self._deposits.withdraw(peer, message.request)
             case Keep():
                 self._catalog.keep(message.blocks)
             case Free():
@@ -193,6 +204,36 @@ class Store:
                 self._catalog.retain(message.blocks, now)
             case Describe():
                 self._catalog.describe(peer, message.request)
+            case _:
+                self._obey_about_descriptors(peer, message)
+
+    def _obey_about_descriptors(self, peer: Peer, message: object) -> None:
+        match message:
+            case Deposit():
+                self._deposit(peer, message)
+            case Redeem():
+                self._redeem(peer, message)
+            case Reclaim():
+                self._deposits.reclaim(message.tickets)
+
+    def _deposit(self, peer: Peer, message: Deposit) -> None:
+        fd, ticket = self._listener.take_descriptor(peer), 0
+        if fd is not None and fd < resource.getrlimit(resource.RLIMIT_NOFILE)[0] - RESERVED_FILES:
+            ticket = self._deposits.add(peer, message.request, fd, message.lasting)
+        elif fd is not None:
+            os.close(fd)
+        self._listener.send(peer, codec.encode(Deposited(request=message.request, ticket=ticket)))
+
+    def _redeem(self, peer: Peer, message: Redeem) -> None:
+        fd = self._deposits.find(message.ticket)
+        if fd is None:
+            self._listener.send(peer, codec.encode(Redeemed(request=message.request, number=0)))
+            return
+        self._users[peer] += 1
+        answer = codec.encode(Redeemed(request=message.request, number=self._users[peer]))
+        if not self._listener.send_descriptor(peer, answer, fd):
+            raise ProtocolError("it asks for descriptors, and does not read the answers")
+        self._deposits.handed_out(message.ticket)
 
     # ---- orders ------------------------------------------------------------------------------------------
 

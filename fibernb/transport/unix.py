@@ -12,6 +12,7 @@ from typing import Final
 
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.transport import socket_file
+from fibernb.transport.descriptors import DescriptorSocket
 from fibernb.transport.socket_file import SocketFile
 from fibernb.transport.unix_link import UnixLink
 from fibernb.transport.unix_listener import UnixListener
@@ -74,8 +75,11 @@ def bind(path: str) -> tuple[socket.socket, SocketFile]:
 
 
 def adopt(listening: socket.socket, path: str, hello_bytes: int = MAX_HELLO_BYTES) -> UnixListener:
-    """A listener on a socket that another process has bound, and whose file that one keeps."""
-    return UnixListener(listening, path, None, hello_bytes)
+    """A listener on a socket that another process has bound, and whose file that one keeps.
+
+    Its peers may send descriptors along with their messages.
+    """
+    return UnixListener(listening, path, None, hello_bytes, DescriptorSocket)
 
 
 def _explain(path: str, error: OSError, timeout_s: float) -> str:

@@ -7,11 +7,12 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
 from fibernb.errors import NotConnected
-from fibernb.transport.descriptors import send_descriptor
+from fibernb.transport.descriptors import DescriptorSocket, send_descriptor
 from fibernb.transport.framing import FrameError, Inbox, Outbox
 from fibernb.transport.protocol import Arrival, Peer
 from fibernb.transport.socket_file import SocketFile
@@ -80,13 +81,22 @@ class UnixListener:
     path : of its file.
     file : that file, if it goes with the listener.
     hello_bytes : the largest message that a new peer may send, until `limit`.
+    wrap : what is made of the sockets of peers: `DescriptorSocket` where they may send descriptors.
     """
 
-    def __init__(self, listening: socket.socket, path: str, file: SocketFile | None, hello_bytes: int) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        path: str,
+        file: SocketFile | None,
+        hello_bytes: int,
+        wrap: Callable[[socket.socket], socket.socket] | None = None,
+    ) -> None:
         self._listening = listening
         self._path = path
         self._file = file
         self._hello_bytes = hello_bytes
+        self._wrap = wrap
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._poller = make_poller()
         self._waker = Waker()
@@ -130,12 +140,27 @@ class UnixListener:
         if not behind:
             self._write(connection)
 
-    def send_descriptor(self, peer: Peer, message: bytes, fd: int) -> None:
-        """Send a file descriptor along with the first message to a peer."""
+    def send_descriptor(self, peer: Peer, message: bytes, fd: int) -> bool:
+        """Send a short message with a descriptor to a peer; False when it does not read what it was sent before."""
         connection = self._by_peer.get(peer)
-        if connection is not None:
-            with suppress(OSError):  # the peer has gone; reading will tell
-                send_descriptor(connection.socket, message, fd)
+        if connection is None or connection.dropped:
+            return True
+        try:
+            while not connection.outbox.write(connection.socket):
+                continue
+            send_descriptor(connection.socket, message, fd)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # the peer has gone; reading will tell
+        return True
+
+    def take_descriptor(self, peer: Peer) -> int | None:
+        """The oldest descriptor that has come from a peer, which is the caller's now."""
+        connection = self._by_peer.get(peer)
+        if connection is None or not isinstance(connection.socket, DescriptorSocket):
+            return None
+        return connection.socket.take_descriptor()
 
     def limit(self, peer: Peer, max_bytes: int) -> None:
         connection = self._by_peer.get(peer)
@@ -209,6 +234,8 @@ class UnixListener:
                     self._turn_away()
                 return  # else that peer has given up already
             accepted.setblocking(False)
+            if self._wrap is not None:
+                accepted = self._wrap(accepted)
             self._last_peer += 1
             connection = _Connection(self._last_peer, accepted, self._hello_bytes, self._scratch)
             self._by_peer[connection.peer] = connection

@@ -7,6 +7,7 @@ from fibernb.util.actor_pool import ActorPool
 from fibernb.util.check_serialize import inspect_serializability
 from fibernb.util.completion import as_completed, map_unordered
 from fibernb.util.named_actors import list_named_actors
+from fibernb.util.noise import NoiseTable
 from fibernb.util.placement_group import (
     PlacementGroup,
     get_current_placement_group,
@@ -21,6 +22,7 @@ __all__ = [
     "ActorPool",
     "Empty",
     "Full",
+    "NoiseTable",
     "PlacementGroup",
     "Queue",
     "as_completed",

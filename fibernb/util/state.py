@@ -6,6 +6,7 @@ compared as texts. History is bounded: of what has ended, the latest is kept.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
@@ -180,7 +181,21 @@ def _rows(kind: str, filters: Sequence[Filter] | None, limit: int, ignored: dict
     equal = {key: wanted for key, predicate, wanted in checked if predicate == "="}
     others = [each for each in checked if each[1] != "="]
     rows, _ = current.require().state(kind, ALL if others else limit, equal)
-    return [Row(row) for row in rows if _passes(row, others)][:limit]
+    found = [Row(row) for row in rows if _passes(row, others)][:limit]
+    if checked and not found:
+        _check_keys(kind, [key for key, _, _ in checked])
+    return found
+
+
+def _check_keys(kind: str, keys: Iterable[str]) -> None:
+    """Raise `ConfigError` for a key that no row has, if there are rows."""
+    rows, _ = current.require().state(kind, LIMIT, {})
+    known = {key for row in rows for key in row}
+    for key in keys:
+        if known and key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+            raise ConfigError(f"{kind} have no {key!r} to filter by: {hint}")
 
 
 def _passes(row: dict[str, Any], filters: Iterable[tuple[str, str, str]]) -> bool:

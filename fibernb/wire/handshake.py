@@ -49,13 +49,18 @@ class EngineHello(Message, frozen=True, kw_only=True):
     running: bool = False
     redelivers: int = 0
     actor: ActorRecord | None = None
+    attempt: int = 0
 
 
 class ControlHello(Message, frozen=True, kw_only=True):
-    """Opens an engine's control socket. It comes before the data socket's `EngineHello`."""
+    """Opens an engine's control socket. It comes before the data socket's `EngineHello`.
+
+    ``attempt``: counts how often the engine has dialled; its two links belong together if they are of one attempt.
+    """
 
     credentials: Credentials
     engine: EngineId
+    attempt: int = 0
 
 
 class NodeHello(Message, frozen=True, kw_only=True):
@@ -65,6 +70,7 @@ class NodeHello(Message, frozen=True, kw_only=True):
     node: str
     pid: int
     engines: list[LiveEngine] = []  # that live already, when the hub is a new one
+    ended: dict[EngineId, int] = {}  # exit codes of engines that have ended lately
 
 
 Hello: TypeAlias = ClientHello | EngineHello | ControlHello | NodeHello
@@ -104,6 +110,13 @@ class EndProcesses(Message, frozen=True, kw_only=True):
     engines: list[EngineId]
 
 
+class SignalProcess(Message, frozen=True, kw_only=True):
+    """A signal to this engine."""
+
+    engine: EngineId
+    signal: int
+
+
 class EndNode(Message, frozen=True, kw_only=True):
     """End all engines and the node itself, at once."""
 
@@ -139,5 +152,5 @@ class MemoryShort(Message, frozen=True, kw_only=True):
     engines: list[EngineMemory]
 
 
-ToNode: TypeAlias = Welcome | Refused | Fork | EndProcesses | EndNode
+ToNode: TypeAlias = Welcome | Refused | Fork | EndProcesses | SignalProcess | EndNode
 NodeMessage: TypeAlias = ProcessExited | ForkFailed | StoreEnded | MemoryShort

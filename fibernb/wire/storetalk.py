@@ -3,6 +3,8 @@
 Every process that writes or reads large values has one link to it, opened at the first need, on which it asks and
 waits; the hub has one as well, on which it only tells. Who breaks off gives back its pins, and loses the blocks that
 the hub has not been told to keep.
+
+The store also keeps file descriptors for others to take, which is how one end of a pipe travels between processes.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class Abandon(Message, frozen=True, kw_only=True):
 
 
 class Withdraw(Message, frozen=True, kw_only=True):
-    """Undo what this `Allocate` or `Pin`, the last of this link, has done or would still do; a block that it has
-    allocated will not be used. Said by who was interrupted, and does not know how far the request has come.
+    """Undo what this `Allocate`, `Pin` or `Deposit`, the last of this link, has done or would still do; a block that
+    it has allocated will not be used. Said by who was interrupted, and does not know how far the request has come.
     """
 
     request: int
@@ -80,6 +82,29 @@ class Describe(Message, frozen=True, kw_only=True):
     """Answered by `Described`."""
 
     request: int
+
+
+class Deposit(Message, frozen=True, kw_only=True):
+    """Keep the descriptor that comes along. Answered by `Deposited`.
+
+    It is handed out once. ``lasting``: as often as somebody asks, until its depositor reclaims it or breaks off.
+    """
+
+    request: int
+    lasting: bool = False
+
+
+class Redeem(Message, frozen=True, kw_only=True):
+    """Hand out a descriptor that was deposited. Answered by `Redeemed`."""
+
+    request: int
+    ticket: int
+
+
+class Reclaim(Message, frozen=True, kw_only=True):
+    """These descriptors are not to be handed out any more; harmless when they have been."""
+
+    tickets: list[int]
 
 
 class StoreWelcome(Message, frozen=True, kw_only=True):
@@ -126,5 +151,19 @@ class Described(Message, frozen=True, kw_only=True):
     pinned: dict[str, int]  # bytes by owner
 
 
-StoreRequest: TypeAlias = Allocate | Pin | Unpin | Abandon | Withdraw | Keep | Free | Retain | Describe
-StoreAnswer: TypeAlias = StoreWelcome | Allocated | Full | Pinned | Described
+class Deposited(Message, frozen=True, kw_only=True):
+    request: int
+    ticket: int  # 0: the store could not take it, being out of descriptors
+
+
+class Redeemed(Message, frozen=True, kw_only=True):
+    """``number`` of the descriptor that comes along, among those that this link has been sent; 0: there is none."""
+
+    request: int
+    number: int
+
+
+StoreRequest: TypeAlias = (
+    Allocate | Pin | Unpin | Abandon | Withdraw | Keep | Free | Retain | Describe | Deposit | Redeem | Reclaim
+)
+StoreAnswer: TypeAlias = StoreWelcome | Allocated | Full | Pinned | Described | Deposited | Redeemed

@@ -333,6 +333,7 @@ class FakeConnector:
     """Dials a fake hub. ``gone``: as if its cluster had ended."""
 
     name = "fake"
+    directory = None
 
     def __init__(self, hub: FakeHub) -> None:
         self._hub = hub

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import time
+import weakref
 
 import pytest
 
@@ -108,3 +110,23 @@ def test_as_completed_times_out(session: Session, hub: FakeHub) -> None:
     hub.hold = True
     with pytest.raises(TimeoutError):
         next(fnb.util.as_completed([fnb.remote(abs).remote(1)], timeout=0.01))
+
+
+def test_what_was_submitted_is_not_kept(session: Session) -> None:
+    class Owner:
+        def work(self) -> int:
+            return 1
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    pool = fnb.Executor()
+    future = pool.submit(owner.work)
+    assert future.result(10) == 1
+    del owner
+    gc.collect()
+    assert gone() is None
+
+
+def test_arguments_may_be_called_self_and_fn(session: Session) -> None:
+    with fnb.Executor() as pool:
+        assert pool.submit(dict, self=2, fn=3).result(10) == {"self": 2, "fn": 3}

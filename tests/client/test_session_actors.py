@@ -189,6 +189,20 @@ def test_killing(session: Session, hub: FakeHub) -> None:
     assert hub.of(m.KillActor) == [m.KillActor(actor=actor.id, no_restart=False)]
 
 
+def test_a_signal_is_sent_again_until_it_is_confirmed(session: Session, hub: FakeHub) -> None:
+    actor = create(session)
+    session.signal_actor(actor, 15)
+    wait_until(lambda: hub.of(m.SignalActor))
+    hub.break_links()
+    wait_until(lambda: len(hub.of(m.SignalActor)) == 2)
+    first, second = hub.of(m.SignalActor)
+    assert first == second
+    assert (first.actor, first.signal) == (actor.id, 15)
+    hub.say(m.Synced(request=first.request))
+    session.settle()
+    assert not session.inbox.requests
+
+
 def test_a_fresh_hub_is_not_asked_to_make_actors_again_that_have_died(session: Session, hub: FakeHub) -> None:
     dead, alive = create(session), create(session)
     last_word = Result(dead.id, b"it died", Outcome.ERROR)

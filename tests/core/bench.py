@@ -57,8 +57,9 @@ class PlainErrors:
     def out_of_memory(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return f"out of memory {rank} {node} {exit_code} {last_output} {evidence}".encode()
 
-    def actor_died(self, actor: str, reason: str) -> bytes:
-        return f"actor died: {actor}: {reason}".encode()
+    def actor_died(self, actor: str, reason: str, exit_code: int | None = None) -> bytes:
+        code = "" if exit_code is None else f" [{exit_code}]"
+        return f"actor died: {actor}: {reason}{code}".encode()
 
     def cancelled(self, reason: str) -> bytes:
         return f"cancelled: {reason}".encode()

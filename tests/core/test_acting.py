@@ -52,9 +52,9 @@ def create(
     )
 
 
-def make(bench: Bench, actor: int = A, **options: object) -> EngineId:
+def make(bench: Bench, actor: int = A, client: int = ANNA, **options: object) -> EngineId:
     """An actor that lives; returns its engine."""
-    create(bench, actor, **options)  # type: ignore[arg-type]
+    create(bench, actor, client, **options)  # type: ignore[arg-type]
     bench.seat_all()
     engine = next(engine for engine, run in bench.runs() if run.actor is not None)
     bench.done(engine, actor)
@@ -302,6 +302,17 @@ def test_placement_groups_are_watched_like_actors() -> None:
     bench = Bench()
     bench.say(CreateGroup(group=A, bundles=[Resources()]), Release(objects=[A]))
     assert not board_of(bench.scheduler).placements
+
+
+def test_a_process_that_nobody_holds_has_a_moment_to_end_by_itself() -> None:
+    bench = Bench()
+    engine = make(bench, is_process=True)
+    bench.say(Release(objects=[A]))
+    assert not bench.kills()
+    bench.exit(engine, 0)
+    assert A not in board_of(bench.scheduler).actors
+    bench.wait(1.0)
+    assert not bench.kills()
 
 
 def test_killing_one_that_has_no_engine_yet() -> None:

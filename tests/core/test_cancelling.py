@@ -3,7 +3,7 @@ from fibernb.core.messages import Cancel, Goodbye, Interrupt, InterruptRanks, Sc
 from fibernb.model import Outcome
 from tests.core.bench import BERT, Bench, task
 from tests.core.invariants import board_of, sizes
-from tests.core.test_acting import A, call, create
+from tests.core.test_acting import A, call, create, make
 
 CANCELLED = (Outcome.CANCELLED, b"cancelled: it was cancelled")
 
@@ -214,6 +214,29 @@ def test_what_nobody_waits_for_is_abandoned() -> None:
     assert board_of(bench.scheduler).tasks == {}
     bench.wait(3.0)
     assert bench.kills() == [1], "a gravestone that does not answer"
+
+
+def test_an_engine_that_was_killed_is_told_no_more() -> None:
+    bench = Bench(seats=1)
+    bench.attach(BERT)
+    bench.submit(1, client=BERT)
+    for _ in range(2):
+        bench.say(Cancel(tasks=[task(1, BERT)]))
+    assert bench.kills() == [1]
+    bench.say(Goodbye(), client=BERT)
+    assert interrupts(bench) == []
+
+
+def test_a_process_is_not_interrupted_but_ended_when_its_client_has_gone() -> None:
+    bench = Bench(seats=0)
+    bench.attach(BERT)
+    engine = make(bench, task(500_000, BERT), BERT, is_process=True)
+    call(bench, 1, actor=task(500_000, BERT), client=BERT)
+    bench.say(Goodbye(), client=BERT)
+    assert interrupts(bench) == []
+    assert bench.kills() == []
+    bench.wait(1.0)
+    assert bench.kills() == [engine]
 
 
 def test_an_engine_that_drains_can_be_killed() -> None:

@@ -21,11 +21,11 @@ def test_tasks_say_what_they_wait_for() -> None:
     bench.submit(6, options=options(500, node="local", soft=True))
     bench.pin(7, [0])
     assert bench.status().pending == [
-        "1 tasks wait for their inputs",
+        "1 task waits for inputs",
         "2 tasks wait for a seat to fall idle",
-        "1 tasks wait for 0.5 cpus on the node local",
-        "1 tasks wait for 0.5 cpus on one node",
-        "1 tasks wait for the seats that they are pinned to",
+        "1 task waits for 0.5 cpus on the node local",
+        "1 task waits for 0.5 cpus on one node",
+        "1 task waits for the ranks that were chosen",
     ]
 
 
@@ -34,10 +34,10 @@ def test_seats_that_are_kept_empty_are_named() -> None:
     bench.say(CreateGroup(group=task(90), bundles=[Resources()]))
     bench.submit(1)
     kept = "(1 are kept empty for actors, placement groups and tasks of several cpus)"
-    assert bench.status().pending == [f"1 tasks wait for a seat to fall idle {kept}"]
+    assert bench.status().pending == [f"1 task waits for a seat to fall idle {kept}"]
     bench.submit(2, options=options(placement=task(90)), function=G)
     bench.submit(3, options=options(placement=task(90)), function=G)
-    assert "1 tasks wait for 1 cpu in their placement group" in bench.status().pending
+    assert "1 task waits for 1 cpu in the placement group" in bench.status().pending
 
 
 def test_actors_and_their_calls() -> None:
@@ -51,14 +51,14 @@ def test_actors_and_their_calls() -> None:
     assert bench.status().pending == [
         "the actor C90 waits for 1 cpu on one node",
         "the actor C91 waits for its engine to start",
-        "1 calls wait for the actor C91, which is STARTING",
+        "1 call waits for the actor C91, which is STARTING",
     ]
 
 
 def test_nothing_can_run_without_seats() -> None:
     bench = Bench(seats=0)
     bench.submit(1)
-    assert bench.status().pending == ["1 tasks wait for seats, and none are declared: scale up"]
+    assert bench.status().pending == ["1 task waits for seats, and none are declared: scale up"]
 
 
 def test_groups_seats_and_the_hub() -> None:
@@ -71,6 +71,6 @@ def test_groups_seats_and_the_hub() -> None:
     board.nodes.clear()
     board.wanted[0] = None
     assert pending(board, Counter())[-2:] == [
-        "1 seats wait for a node to connect",
+        "1 seat waits for a node to connect",
         "the hub was restarted: 1 engines have not told yet what they have",
     ]

@@ -55,7 +55,7 @@ def test_it_waits_until_all_of_it_is_free() -> None:
     reason = "the placement group 'pair' waits for its resources: PACK of 2 x [1 cpu]"
     assert bench.status().pending == [reason]
     bench.submit(2, options=IN)
-    assert "1 tasks wait for 1 cpu in their placement group" in bench.status().pending
+    assert "1 task waits for 1 cpu in the placement group" in bench.status().pending
     bench.done(1, task(1))
     assert P in bench.results()
     bench.drain()

@@ -46,8 +46,8 @@ def test_status_counts() -> None:
     assert (status.minimum, status.maximum, status.uptime_s) == (None, None, 10.0)
     assert (status.node, status.pid, status.problem) == ("here", 77, "")
     assert status.pending == [
-        "1 tasks wait for their inputs",
-        "1 tasks wait for the seats that they are pinned to",
+        "1 task waits for inputs",
+        "1 task waits for the ranks that were chosen",
     ]
     assert status.engines[0] == SeatStatus(
         rank=0, engine=1, state="busy", pid=1001, task=task(1), function="f", queued=1, busy_s=10.0
@@ -74,7 +74,7 @@ def test_pending_says_why() -> None:
     bench.submit(1, 2)
     bench.submit(3, 4, options=TaskOptions(resources=Resources(milli_gpus=2000)))
     assert bench.status().pending == [
-        "1 tasks wait for a seat to fall idle",
+        "1 task waits for a seat to fall idle",
         "2 tasks wait for 1 cpu, 2 gpus on one node",
     ]
 
@@ -101,9 +101,9 @@ def test_only_the_first_troubles_are_told() -> None:
 def test_pending_without_seats_and_after_a_restart() -> None:
     bench = Bench(seats=0)
     bench.submit(1)
-    assert bench.status().pending == ["1 tasks wait for seats, and none are declared: scale up"]
+    assert bench.status().pending == ["1 task waits for seats, and none are declared: scale up"]
     bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
     assert bench.status().pending == [
-        "1 tasks wait for a seat to fall idle",
+        "1 task waits for a seat to fall idle",
         "the hub was restarted: 1 engines have not told yet what they have",
     ]

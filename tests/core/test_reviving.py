@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fibernb.core.commands import StartEngine, TellEngine
+from fibernb.core.commands import StartEngine, TellClient, TellEngine
 from fibernb.core.events import (
     ClientAttached,
     EngineAttached,
@@ -25,6 +25,7 @@ from fibernb.core.messages import (
     Done,
     EndActor,
     Fetch,
+    HoldActor,
     KillActor,
     Release,
     Run,
@@ -255,6 +256,22 @@ def test_one_that_is_being_made_goes_on() -> None:
     assert not drain(scheduler, 2.0)
     scheduler.engine_message(7, Done(sequence=1, results=[Result(A, b"")]), 2.0)
     assert len(drain(scheduler, 2.0)) == 1
+
+
+def test_one_whose_process_has_ended_while_there_was_no_hub() -> None:
+    scheduler = Scheduler(CoreSettings(), PlainErrors())
+    scheduler.handle(RecoverFrom(node="n", engines=[], ended={7: 3}), 1.0)
+    scheduler.handle(NodeUp(node="n"), 1.0)
+    come(scheduler)
+    scheduler.client_message(ANNA, HoldActor(actor=A, engine=7), 2.0)
+    scheduler.client_message(ANNA, HoldActor(actor=A + 1, engine=8), 2.0)
+    scheduler.client_message(ANNA, calls(1), 2.0)
+    [deliver] = [told.message for told in of(scheduler.drain(2.0), TellClient) if isinstance(told.message, Deliver)]
+    check(scheduler)
+    [result] = deliver.results
+    assert (result.id, result.outcome) == (task(1), Outcome.ERROR)
+    assert result.value.endswith(b"ended with exit code 3 while there was no hub [3]")
+    assert board_of(scheduler).next_engine > 7
 
 
 def test_what_nobody_has_asked_for_ends() -> None:

@@ -39,6 +39,7 @@ from fibernb.core.messages import (
     InterruptRanks,
     KillActor,
     Output,
+    ProcessExits,
     Progress,
     PutObjects,
     Recalled,
@@ -48,6 +49,7 @@ from fibernb.core.messages import (
     RestartSeats,
     Said,
     Scale,
+    SignalActor,
     Started,
     State,
     StateRequest,
@@ -63,6 +65,8 @@ from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, Bench, F, of, task
 from tests.core.invariants import board_of, sizes
+from tests.core.test_acting import A, make
+from tests.core.test_reviving import come, restarted
 
 
 def test_who_is_not_attached_is_not_heard() -> None:
@@ -243,6 +247,24 @@ def test_a_life_of_actors_and_placement_groups() -> None:
     bench.wait(1.0)
     assert task(8) in board_of(bench.scheduler).placements
     bench.handle(MemoryLow(node="local", used_bytes=9, limit_bytes=8, engines=[]))
+
+
+def test_a_signal_is_confirmed_and_a_process_that_exits_may() -> None:
+    bench = Bench()
+    engine = make(bench, is_process=True)
+    bench.say(SignalActor(request=5, actor=A, signal=15))
+    assert bench.told(ANNA, Synced) == [Synced(request=5)]
+    bench.tell(engine, ProcessExits())
+    assert bench.sent(Exit) == [(engine, Exit())]
+
+
+def test_a_signal_that_came_early_waits() -> None:
+    scheduler = restarted(7)
+    come(scheduler)
+    scheduler.client_message(ANNA, SignalActor(request=5, actor=A, signal=15), 2.0)
+    scheduler.drain(2.0)
+    scheduler.drain(2.0)
+    assert len(board_of(scheduler).early_signals) == 1
 
 
 def test_those_who_are_away_get_their_results_later() -> None:

@@ -175,6 +175,17 @@ def test_so_are_those_of_a_stream_that_is_over() -> None:
     assert board_of(bench.scheduler).orphans == {}
 
 
+def test_so_are_those_of_a_stream_whose_client_comes_while_its_engine_still_tells() -> None:
+    bench = restarted()
+    bench.handle(ClientAttached(client=ANNA, lease_s=60.0))
+    bench.submit(0, options=STREAM)
+    assert list(bench.results()) == [task(1), task(2)]
+    bench.answer(1, item(3), Result(task(0), b"3"))
+    assert list(bench.results()) == [task(3), task(0)]
+    assert board_of(bench.scheduler).orphans == {}
+    assert not bench.runs()
+
+
 def test_those_of_a_stream_whose_input_has_failed_are_not() -> None:
     bench = restarted(task(0))
     bench.handle(ClientAttached(client=ANNA, lease_s=60.0))

@@ -389,6 +389,17 @@ def test_after_a_restart_streams_find_their_items() -> None:
         assert list(bench.results()) == [task(1), task(2)] + [task(0)] * over
 
 
+def test_after_a_restart_a_stream_finds_its_items_before_its_end_is_told() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=1, redelivers=2))
+    bench.answer(1, Result(task(1), b"item"))
+    bench.submit(0, options=TaskOptions(num_returns=STREAMING))
+    assert list(bench.results()) == [task(1)]
+    bench.answer(1, Result(task(2), b"item"), Result(task(0), b"2"))
+    assert list(bench.results()) == [task(2), task(0)]
+
+
 def test_after_a_restart_calls_find_their_engines_though_their_inputs_have_failed() -> None:
     bench = Bench(seats=0)
     bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from fibernb import serialize
 from fibernb.core.messages import Checkpoint, Consume, Done, EndActor, Interrupt, Run
-from fibernb.engine.actors import ActorExit, Method
+from fibernb.engine.actors import ActorExit, Method, ProcessExit
 from fibernb.errors import ActorDied, ClusterError
 from fibernb.model import STREAM_IDS, STREAMING, ActorOptions, Call, Outcome, TaskId, TaskOptions
 from fibernb.wire import codec
@@ -49,6 +50,10 @@ class Counter:
 
     def leave(self) -> None:
         raise ActorExit
+
+    def end_process(self, code: int) -> None:
+        gates["begun"].set()
+        raise ProcessExit(code)
 
     def wait(self) -> str:
         gates["begun"].set()
@@ -154,6 +159,19 @@ def test_an_actor_cleans_up(in_process: InProcess, kind: type, options: ActorOpt
         assert gates["shut"].wait(5)
 
     assert in_process.play(scenario) == 0
+
+
+def test_a_process_ends_with_its_exit_code_and_without_an_answer(in_process: InProcess) -> None:
+    def scenario(hub: FakeHub) -> None:
+        hub.value(hub.create(ENGINE, Counter, options=ActorOptions(is_process=True)))
+        task = call(hub, "end_process", 7)
+        hub.wait(gates["begun"].is_set)
+        hub.settle(0.05)
+        assert task not in hub.results
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert in_process.play(scenario) == 7
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_an_actor_that_nobody_needs_ends_when_its_calls_are_done(in_process: InProcess) -> None:

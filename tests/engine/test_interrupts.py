@@ -38,6 +38,18 @@ def test_signals_from_elsewhere_are_ignored(interrupts: Interrupts) -> None:
     assert interrupts.strikes == 0
 
 
+def test_an_engine_that_is_a_process_is_open_to_all(interrupts: Interrupts) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    interrupts.open()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    signal.signal(signal.SIGTERM, before)
+    os.kill(os.getpid(), signal.SIGINT)
+    interrupts.armed = 6
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    interrupts.leave()
+
+
 def test_leaving_waits_for_the_end_of_the_task(interrupts: Interrupts) -> None:
     interrupts.armed = 6
     interrupts.leave()

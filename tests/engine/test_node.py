@@ -17,7 +17,7 @@ from cloudpickle import register_pickle_by_value
 
 from fibernb.core.messages import Exit, Interrupt
 from fibernb.model import Outcome
-from fibernb.wire.handshake import EndNode, EndProcesses
+from fibernb.wire.handshake import EndNode, EndProcesses, SignalProcess
 from tests.engine.conftest import NodeProcess, is_alive
 from tests.engine.fakehub import FakeHub
 
@@ -133,6 +133,16 @@ def test_killing_takes_along_what_the_engine_has_started(node: NodeProcess) -> N
     wait_for(lambda: not is_alive(killed) and not is_alive(died))
 
 
+def test_a_signal_goes_to_the_engine_alone(node: NodeProcess) -> None:
+    node.hub.fork([0])
+    child = node.hub.call(0, start_sleeper)
+    node.hub.tell_node(SignalProcess(engine=99, signal=signal.SIGTERM))
+    node.hub.tell_node(SignalProcess(engine=0, signal=signal.SIGTERM))
+    node.hub.wait(lambda: 0 in node.hub.exits)
+    assert node.hub.exits[0].exit_code == -signal.SIGTERM
+    wait_for(lambda: not is_alive(child))
+
+
 def test_a_hundred_engines_up_and_down(node: NodeProcess) -> None:
     engines = list(range(100))
     node.hub.fork(engines)
@@ -182,6 +192,7 @@ def test_a_hub_that_vanishes_and_comes_back_finds_everything(node: NodeProcess) 
     node.hub.wait(lambda: node.hub.node is not None and set(node.hub.hellos) == {0, 1})
     assert node.hub.node_hello is not None
     assert [live.pid for live in node.hub.node_hello.engines] == pids[:2]
+    assert node.hub.node_hello.ended == {2: -signal.SIGKILL}
     assert node.hub.hellos[0].redelivers == 1
     assert node.hub.hellos[1].holds == [running, waiting]
     assert [node.hub.value(task) for task in (finished[0], running, waiting)] == [3, 4, 5]

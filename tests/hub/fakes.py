@@ -174,9 +174,9 @@ class Room:
         peer.send(NodeHello(credentials=credentials(KEY), node="here", **{"pid": self.process.pid, **fields}))
         return peer
 
-    def control(self, engine: int) -> Peer:
+    def control(self, engine: int, attempt: int = 0) -> Peer:
         peer = self.dial(codec.to_engine)
-        peer.send(ControlHello(credentials=credentials(KEY), engine=engine))
+        peer.send(ControlHello(credentials=credentials(KEY), engine=engine, attempt=attempt))
         return peer
 
     def data(self, engine: int, rank: int = 0, **fields: Any) -> Peer:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from fibernb.core.commands import DropClient, KillEngine, ShutDown, StartEngine, TellClient, TellEngine
+from fibernb.core.commands import DropClient, KillEngine, ShutDown, SignalEngine, StartEngine, TellClient, TellEngine
 from fibernb.core.events import (
     ClientAttached,
     ClientGone,
@@ -48,6 +48,7 @@ from fibernb.wire.handshake import (
     ProcessExited,
     Refused,
     Seat,
+    SignalProcess,
     Welcome,
 )
 from tests.hub.fakes import Peer, Room
@@ -250,6 +251,21 @@ def test_a_second_link_of_the_same_kind_is_refused(seated: Room) -> None:
     assert seated.control(1).receive().kind == "taken"
 
 
+@pytest.mark.parametrize("closes", [False, True])
+def test_an_engine_whose_other_link_went_to_a_hub_that_was_killed_dials_again(seated: Room, closes: bool) -> None:
+    half = seated.data(1, attempt=1)
+    half.send(Done(sequence=1, results=[]))
+    if closes:
+        half.close()
+    assert seated.heard() == []
+    control, data = seated.control(1, attempt=2), seated.data(1, attempt=2)
+    assert [control.receive(), data.receive()] == [WELCOME] * 2
+    assert seated.heard() == [EngineAttached(engine=1, rank=0, pid=501)]
+    assert seated.control(1, attempt=1).receive().kind == "taken"
+    data.send(Done(sequence=1, results=[]))
+    assert seated.heard() == [(1, Done(sequence=1, results=[]))]
+
+
 def test_an_end_is_reported_after_the_last_words_on_the_engines_own_link(seated: Room) -> None:
     control, data = attached(seated)
     node_of(seated).send(ProcessExited(engine=1, rank=0, exit_code=-9, last_output="ouch", evidence="peak memory 1 MB"))
@@ -288,6 +304,11 @@ def test_a_broken_link_without_an_end_makes_an_engine_unreachable(seated: Room, 
     assert seated.heard() == [EngineUnreachable(engine=1)]
     seated.order(KillEngine(engine=1, reason="unreachable"))
     assert node_of(seated).receive() == EndProcesses(engines=[1])
+
+
+def test_a_signal_for_an_engine_goes_to_its_node(seated: Room) -> None:
+    seated.order(SignalEngine(engine=1, signal=15))
+    assert node_of(seated).receive() == SignalProcess(engine=1, signal=15)
 
 
 def test_a_broken_link_with_an_end_is_that_end(seated: Room) -> None:
@@ -408,9 +429,9 @@ def test_a_restarted_hub_hears_nobody_before_its_node(room: Room) -> None:
     stranger = room.client(key="wrong", client=8)
     assert stranger.receive().kind == "auth"
     assert room.heard() == []
-    room.node(engines=[LIVE])
+    room.node(engines=[LIVE], ended={4: 3})
     assert room.heard() == [
-        RecoverFrom(node="here", engines=[LIVE]),
+        RecoverFrom(node="here", engines=[LIVE], ended={4: 3}),
         NODE_UP,
         ClientAttached(client=7, lease_s=30.0, resumes=True),
         EngineAttached(engine=5, rank=2, pid=505, received=4, redelivers=1),

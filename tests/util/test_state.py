@@ -58,6 +58,10 @@ def test_filters() -> None:
     for wrong in (("state", ">", 1), ("state", "="), "state"):
         with pytest.raises(ConfigError, match="a filter cannot be"):
             state.list_tasks(filters=[wrong])  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match=r"tasks have no 'stat' to filter by: did you mean 'state'\?"):
+        state.list_tasks(filters=[("stat", "=", "RUNNING")])
+    with pytest.raises(ConfigError, match="there are alive, node"):
+        state.list_nodes(filters=[("x", "=", "y")])
     with pytest.raises(TypeError, match="no argument 'filter'"):
         state.list_tasks(filter=[])
 
