@@ -2,8 +2,10 @@
 #
 #   make demo     the example notebooks, run headless; prints what they came to
 #   make test     linters, types, layers, the test suite and the notebooks, on every supported Python of this machine
+#   make ui       the tests in a real JupyterLab, in a headless Chromium; leaves screenshots in tests/ui/pictures
+#   make pictures the same, and then the screenshots that the documentation shows are taken over from there
 #   make lab      JupyterLab on the notebooks
-#   make bench    the benchmarks, written to docs/benchmarks.md and README.md; PEERS=all: beside Ray, Dask and ipyparallel
+#   make bench    the benchmarks, written to docs/benchmarks.md and README.md; PEERS=all: beside Fiber, Ray, Dask and ipyparallel
 #   make clean    removes everything that the others made
 
 SHELL := /bin/bash
@@ -16,27 +18,32 @@ FOUND := $(foreach version,$(SUPPORTED),$(if $(shell .ci/find-python $(version))
 MAIN := $(firstword $(FOUND))
 OTHERS := $(filter-out $(MAIN),$(FOUND))
 PYTHON ?= $(if $(MAIN),$(shell .ci/find-python $(MAIN)))
+FIBER_PYTHON := $(if $(filter all,$(PEERS)),$(shell .ci/find-python 3.7))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))
+PICTURES := live-view.png live-view-256.png cancelled.png theme-dark.png
 PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
 	--nbval-sanitize-with notebooks/sanitize.cfg --nbval-cell-timeout 120 --timeout 300
 
-.PHONY: demo test lint core-coverage suite notebooks others lab bench clean
+.PHONY: demo test lint core-coverage suite cpython ui pictures notebooks others lab bench clean
 
 # ---- what people run ------------------------------------------------------------------------------------------
 
 demo: .venv/.has-notebooks
 	FIBERNB_PROGRESS=0 .venv/bin/python notebooks/demo.py $(NOTEBOOKS)
 
-test: lint core-coverage suite notebooks others
+test: lint core-coverage suite cpython ui notebooks others
 	@echo "make test: all passed on Python $(FOUND)"
+
+pictures: ui
+	cp $(PICTURES:%=tests/ui/pictures/%) docs/images/
 
 lab: .venv/.has-lab
 	.venv/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --notebook-dir=notebooks
 
 ifeq ($(PEERS),all)
-bench: .venv-peers/.has-peers
+bench: .venv-peers/.has-peers $(if $(FIBER_PYTHON),.venv-fiber/.has-fiber)
 	.venv-peers/bin/python -m benchmarks --peers --write docs/benchmarks.md --readme README.md
 else
 bench: .venv/.has-notebooks
@@ -59,7 +66,13 @@ core-coverage: .venv/.has-test
 	.ci/own-coverage .venv/bin/python
 
 suite: .venv/.has-test
-	.venv/bin/python -m pytest tests
+	.venv/bin/python -m pytest tests --ignore=tests/ui
+
+cpython: .venv/.has-test # Python's own tests of multiprocessing and of executors, about ours
+	.venv/bin/python -m tests.cpython
+
+ui: .venv/.has-test
+	.venv/bin/python -m pytest tests/ui
 
 notebooks: .venv/.has-test
 	FIBERNB_PROGRESS=0 .venv/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
@@ -67,7 +80,8 @@ notebooks: .venv/.has-test
 others: $(OTHERS:%=suite-%)
 
 suite-%: .venv-%/.has-test
-	.venv-$*/bin/python -m pytest tests
+	.venv-$*/bin/python -m pytest tests --ignore=tests/ui
+	.venv-$*/bin/python -m tests.cpython
 	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 
 # ---- environments: a stamp says that what pyproject.toml asks for has been installed --------------------------
@@ -91,6 +105,11 @@ suite-%: .venv-%/.has-test
 .venv-peers/.has-peers: pyproject.toml package.json
 	test -x .venv-peers/bin/python || .ci/make-venv $(PYTHON) .venv-peers
 	.venv-peers/bin/python $(PIP_INSTALL) -e '.[notebooks]' ray distributed ipyparallel
+	touch $@
+
+.venv-fiber/.has-fiber: # the last release of Fiber, and the last Python that it works on
+	test -x .venv-fiber/bin/python || .ci/make-venv $(FIBER_PYTHON) .venv-fiber
+	.venv-fiber/bin/python $(PIP_INSTALL) fiber==0.2.1
 	touch $@
 
 .venv-%/.has-test: pyproject.toml package.json

@@ -1,0 +1,128 @@
+"""Values as they travel between processes: through pipes and queues, as arguments of processes and pools.
+
+As with the library, what arrives is a copy of its own, and writable. Beside what `fibernb.serialize` can send (whatever
+a notebook defines), connections and sockets go along, and what was registered with the library's `ForkingPickler`.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import socket
+from collections import ChainMap
+from collections.abc import Callable
+from multiprocessing import connection
+from multiprocessing.reduction import HAVE_SEND_HANDLE, ForkingPickler, recv_handle, send_handle
+from typing import Any, Final, TypeAlias
+
+from fibernb.multiprocessing.descriptors import Ticket, deposit, redeem
+from fibernb.serialize.frames import FRAME, frame, loads_frame
+from fibernb.serialize.pickling import PROTOCOL, Pickler
+from fibernb.serialize.values import PLAIN_ITEMS, SMALLEST_BUFFER_BYTES, is_plain
+
+__all__ = [
+    "HAVE_SEND_HANDLE",
+    "ForkingPickler",
+    "dump",
+    "dumps",
+    "loads",
+    "recv_handle",
+    "register",
+    "send_handle",
+]
+
+Reduced: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+
+NUMBERS: Final = "biufc"  # kinds of numpy's types
+
+register: Final = ForkingPickler.register
+
+
+def dumps(value: object) -> bytes:
+    """Pickle a value, whole. What cannot be pickled raises the error of the part that cannot, as with the library."""
+    if is_plain(value):
+        return pickle.dumps(value, PROTOCOL)
+    buffers: list[memoryview] = []
+    if _has_plain_arrays(value):
+        pickled = pickle.dumps(value, PROTOCOL, buffer_callback=_putting_aside(buffers))
+    else:
+        stream = io.BytesIO()
+        _Pickler(stream, _putting_aside(buffers)).dump(value)
+        pickled = stream.getvalue()
+    return frame(memoryview(pickled), buffers) if buffers else pickled
+
+
+def _has_plain_arrays(value: object) -> bool:
+    """Whether this is an array of numbers, or a tuple of such and of plain values: the standard pickle is faster."""
+    if type(value) is tuple and len(value) <= PLAIN_ITEMS:
+        return all(is_plain(item) or _is_plain_array(item) for item in value)
+    return _is_plain_array(value)
+
+
+def _is_plain_array(value: Any) -> bool:
+    if type(value).__name__ != "ndarray" or type(value).__module__ != "numpy":
+        return False
+    flags = value.flags
+    return flags.writeable and flags.c_contiguous and value.dtype.kind in NUMBERS
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """The value of a pickle. If ``data`` is writable, large arrays stand in it: nobody else may use that memory."""
+    if data[0] == FRAME:
+        return loads_frame(memoryview(data), own=True)
+    return pickle.loads(data)
+
+
+def dump(value: object, file: Any, protocol: int | None = None) -> None:  # noqa: ARG001  the library's
+    """Pickle a value into a file. The protocol is always the same."""
+    _Pickler(file).dump(value)
+
+
+def _putting_aside(buffers: list[memoryview]) -> Callable[[pickle.PickleBuffer], bool]:
+    def put_aside(buffer: pickle.PickleBuffer) -> bool:
+        """Take a buffer out of the pickle (false) or leave it there (true)."""
+        view = buffer.raw()
+        if view.nbytes < SMALLEST_BUFFER_BYTES:
+            return True
+        buffers.append(view)
+        return False
+
+    return put_aside
+
+
+# ---- what has a descriptor ------------------------------------------------------------------------------
+
+
+def reduce_connection(end: connection.Connection) -> Reduced:
+    """How to make a connection again, of the same class."""
+    return rebuild_connection, (type(end), deposit(end.fileno()), end.readable, end.writable)
+
+
+def rebuild_connection(class_: type[connection.Connection], ticket: Ticket, readable: bool, writable: bool) -> Any:
+    """Called while unpickling."""
+    return class_(redeem(ticket), readable, writable)
+
+
+def _reduce_socket(sent: socket.socket) -> Reduced:
+    return _rebuild_socket, (deposit(sent.fileno()), sent.family, sent.type, sent.proto)
+
+
+def _rebuild_socket(ticket: Ticket, family: int, kind: int, protocol: int) -> socket.socket:
+    return socket.socket(family, kind, protocol, fileno=redeem(ticket))
+
+
+class _Pickler(Pickler):
+    """Sends what the library's can."""
+
+    dispatch_table = ChainMap(
+        {connection.Connection: reduce_connection, socket.socket: _reduce_socket},
+        ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
+        Pickler.dispatch_table,
+    )
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value).__name__ == "ndarray" and type(value).__module__ == "numpy" and not value.flags.writeable:
+            value = value.copy(order="K")  # pickled as it is, it would arrive read-only, too
+            reduced = super().reducer_override(value)
+            return value.__reduce_ex__(PROTOCOL) if reduced is NotImplemented else reduced
+        return super().reducer_override(value)
