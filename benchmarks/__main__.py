@@ -9,18 +9,22 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.beside_ray import ray_figures
+from benchmarks.evolution import evolution_figures
+from benchmarks.overhead import overhead_figures
 from benchmarks.peers import LIGHT, installed_heavy
+from benchmarks.ring_cases import ring_figures
 from benchmarks.scaling import scaling_figures
 from benchmarks.sharing import sharing_figures
 from benchmarks.starting import starting_figures
-from benchmarks.throughput import no_op_figures, sleep_figures
+from benchmarks.talking import talking_figures
+from benchmarks.throughput import no_op_figures
 
-PARTS = ("tasks", "sleeps", "scaling", "starting", "sharing", "ray")
+PARTS = ("starting", "scaling", "tasks", "overhead", "talking", "evolution", "ring", "sharing", "ray")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--peers", action="store_true", help="also Ray, Dask and ipyparallel, as far as installed")
+    parser.add_argument("--peers", action="store_true", help="also the peers that are packages, as far as installed")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be given several times")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of each measurement (default: 5)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the Markdown there too")
@@ -36,7 +40,10 @@ def main() -> int:
         "starting": lambda: starting_figures(options.repeats, peers),
         "scaling": lambda: scaling_figures(options.repeats // 2 + 1),
         "tasks": lambda: no_op_figures(options.repeats, options.peers),
-        "sleeps": lambda: sleep_figures(options.repeats // 2 + 1, options.peers),
+        "overhead": lambda: overhead_figures(options.repeats // 2 + 1, options.peers),
+        "talking": lambda: talking_figures(options.repeats),
+        "evolution": lambda: evolution_figures(options.repeats),
+        "ring": lambda: ring_figures(options.repeats),
         "sharing": sharing_figures,
         "ray": lambda: ray_figures(options.repeats // 2, options.peers),
     }

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import fibernb as fnb
+import fibernb.multiprocessing as fibernb_multiprocessing
 
 Function: TypeAlias = Callable[[int], int]
 
@@ -72,6 +73,13 @@ class PoolPeer:
 @contextmanager
 def pool(workers: int) -> Iterator[Peer]:
     with multiprocessing.Pool(workers) as started:
+        yield PoolPeer(started)
+
+
+@contextmanager
+def fibernb_pool(workers: int) -> Iterator[Peer]:
+    """Leaves the cluster to whoever shuts it down: the executor above, where both are measured."""
+    with fibernb_multiprocessing.Pool(workers) as started:
         yield PoolPeer(started)
 
 
@@ -173,6 +181,7 @@ def ipyparallel(workers: int) -> Iterator[Peer]:
 
 LIGHT: dict[str, Start] = {
     "FiberNB": fibernb,
+    "FiberNB Pool": fibernb_pool,
     "multiprocessing.Pool": pool,
     "ProcessPoolExecutor": process_pool_executor,
 }

@@ -22,6 +22,11 @@ import fibernb as fnb
 print(fnb.get(fnb.remote(abs).remote(-1)), flush=True)
 fnb.shutdown()
 """,
+    "FiberNB Pool": """
+import fibernb.multiprocessing as multiprocessing
+with multiprocessing.Pool() as pool:
+    print(pool.apply(abs, (-1,)), flush=True)
+""",
     "multiprocessing.Pool": """
 import multiprocessing
 with multiprocessing.Pool() as pool:
@@ -50,7 +55,13 @@ with ipyparallel.Cluster(n=os.cpu_count()) as client:
     print(client[:].apply_sync(abs, -1)[0], flush=True)
 """,
 }
-MODULES = {"FiberNB": "fibernb", "Ray": "ray", "Dask distributed": "distributed", "ipyparallel": "ipyparallel"}
+MODULES = {
+    "FiberNB": "fibernb",
+    "FiberNB Pool": "fibernb.multiprocessing",
+    "Ray": "ray",
+    "Dask distributed": "distributed",
+    "ipyparallel": "ipyparallel",
+}
 
 
 def import_s(module: str) -> float:

@@ -1,4 +1,4 @@
-"""How many tasks a second, how long a call takes, and how well short tasks fill five workers."""
+"""How many tasks a second, and how long a call takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from benchmarks.peers import LIGHT, Function, Peer, Start, installed_heavy
 from benchmarks.report import Check, Table, number
-from benchmarks.work import nothing, sleep_1_ms, sleep_10_ms, sleep_100_ms
+from benchmarks.rounds import expect
+from benchmarks.work import nothing
 
 OURS = "FiberNB"
 POOL = "multiprocessing.Pool"
@@ -23,12 +24,6 @@ def seconds(action: Callable[[], object]) -> float:
     begin = time.perf_counter()
     action()
     return time.perf_counter() - begin
-
-
-def expect(values: list[int], count: int) -> None:
-    """A benchmark of wrong results is none."""
-    if values != list(range(count)):
-        raise RuntimeError("a peer returned wrong results")
 
 
 def map_rate(count: int) -> Measurement:
@@ -44,21 +39,6 @@ def submit_rate(count: int) -> Measurement:
 def call_time(count: int) -> Measurement:
     """Median microseconds of one synchronous call."""
     return lambda peer: 1e6 * statistics.median(seconds(lambda: peer.call(nothing)) for _ in range(count))
-
-
-def sleeps_at_once(function: Function, count: int) -> Measurement:
-    """Seconds for all sleeps in one map."""
-    return lambda peer: seconds(lambda: expect(peer.map(function, count), count))
-
-
-def sleeps_in_rounds(function: Function, count: int, workers: int) -> Measurement:
-    """Seconds for all sleeps, one for each worker at a time, each round waited for."""
-
-    def rounds(peer: Peer) -> None:
-        for _ in range(count // workers):
-            expect(peer.map(function, workers), workers)
-
-    return lambda peer: seconds(lambda: rounds(peer))
 
 
 def warm_up(peer: Peer, function: Function) -> None:
@@ -155,46 +135,5 @@ def no_op_figures(repeats: int, with_heavy: bool) -> tuple[list[Check], Table]:
         head=("", "map, tasks/s", "submit each, tasks/s", "one call, µs", "map", "submit", "call"),
         rows=rows,
         in_readme=True,
-    )
-    return checks, table
-
-
-SLEEPS: dict[str, tuple[Function, int]] = {  # five seconds of sleep in all, as in the Fiber paper
-    "1 ms": (sleep_1_ms, 5_000),
-    "10 ms": (sleep_10_ms, 500),
-    "100 ms": (sleep_100_ms, 50),
-}
-
-
-def sleep_figures(repeats: int, with_heavy: bool) -> tuple[list[Check], Table]:
-    workers = 5
-    measurements: dict[str, Measurement] = {}
-    for name, (function, count) in SLEEPS.items():
-        measurements[f"{name} at once"] = sleeps_at_once(function, count)
-        measurements[f"{name} in rounds"] = sleeps_in_rounds(function, count, workers)
-    got = measure(workers, measurements, measurements, repeats, with_heavy)
-    ours, pool = got[OURS], got[POOL]
-    checks = [
-        Check(
-            what="5 engines, 5,000 sleeps of 1 ms at once, time against `Pool.map(chunksize=1)`",
-            figure=ours["1 ms at once"] / pool["1 ms at once"],
-            unit="times",
-            bound=1.05,
-            sense="at most",
-        ),
-        Check(
-            what="the same in rounds of 5, time against `Pool.map`",
-            figure=ours["1 ms in rounds"] / pool["1 ms in rounds"],
-            unit="times",
-            bound=1,
-            sense="at most",
-        ),
-    ]
-    table = Table(
-        title="Short tasks, 5 workers",
-        note="Seconds for five seconds of sleep in all, in tasks of 1, 10 and 100 ms, all submitted at once and in "
-        "rounds of 5; 1.0 would be perfect.",
-        head=("", *measurements),
-        rows=[(name, *(f"{of[key]:.2f}" for key in measurements)) for name, of in got.items()],
     )
     return checks, table
