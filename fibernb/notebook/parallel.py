@@ -16,6 +16,7 @@ from IPython.display import clear_output
 from fibernb import config as configuration
 from fibernb.client.cells import CellHandle
 from fibernb.client.cluster import Cluster
+from fibernb.client.watching import Watch
 from fibernb.config import Config
 from fibernb.core.messages import Said
 from fibernb.errors import ConfigError
@@ -134,7 +135,7 @@ class Parallel:
         heard = Heard(len(items), config)
         refs = items_of_cell.submit(cluster, body, each, items, request.push, heard.take)
         handle = EachHandle(cluster.session, refs, keep_errors=each.keep_errors)
-        return EachWork(handle, shipment.check, heard, cluster.session.wait)
+        return EachWork(handle, shipment.check, heard, cluster.session.wait, Watch(cluster.session).ask)
 
     def _leave_running(self, request: Request, work: Work, view: LiveView) -> Any:
         self._background = [other for other in self._background if not other.handle.done()] + [work]

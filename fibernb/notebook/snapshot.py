@@ -1,31 +1,25 @@
-"""The state of a running cell at one moment, and how it looks as HTML and as text. Pure."""
+"""The state of a running cell at one moment, and how it is told as text. Pure."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fibernb.core.messages import Status
 from fibernb.model import Bar, Rank
 from fibernb.notebook.grouping import format_ranks
 
-STATES: Final = ("waiting", "running", "left", "done", "failed", "lost")
+STATES: Final = ("waiting", "running", "left", "done", "failed", "lost", "replaced")
 MAX_BARS: Final = 16
 MAX_LINES: Final = 5
 MAX_WAITED_FOR: Final = 3
-MAX_NUMBERED: Final = 64
 
-_SYMBOLS: Final = {"waiting": "·", "running": "▶", "done": "✓", "failed": "✗", "lost": "†"}
-_COLOURS: Final = {
-    "waiting": "inherit",
-    "running": "var(--jp-brand-color1, #1976d2)",
-    "done": "var(--jp-success-color1, #388e3c)",
-    "failed": "var(--jp-error-color1, #d32f2f)",
-    "lost": "var(--jp-warn-color1, #f57c00)",
-}
+_GOES_ON: Final = "▶"
+_IS_WELL: Final = "✓"
+_HAS_FAILED: Final = "✗"
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -34,7 +28,8 @@ class Snapshot:
     """What is known of a cell while it runs.
 
     ``states`` counts ranks, or whatever ``unit`` says; ``by_rank`` gives each rank's state, where ranks are counted. Of
-    other things that have not ended, it is only known that they are left. ``waits_for`` names what runs in the way.
+    other things that have not ended, it is only known that they are left. ``waits_for`` names what runs in the way,
+    ``cluster`` tells of engines and queue.
     """
 
     states: Mapping[str, int]
@@ -44,6 +39,7 @@ class Snapshot:
     bars: Sequence[tuple[Rank, Bar]] = ()
     last_lines: Mapping[Rank, str]
     waits_for: Sequence[str] = ()
+    cluster: str = ""
 
     @property
     def total(self) -> int:
@@ -63,6 +59,7 @@ def snapshot_of_ranks(
     bars: Sequence[tuple[Rank, Bar]],
     last_lines: Mapping[Rank, str],
     waits_for: Sequence[str] = (),
+    cluster: str = "",
 ) -> Snapshot:
     """The snapshot of a cell that runs on ranks."""
     return Snapshot(
@@ -72,42 +69,38 @@ def snapshot_of_ranks(
         bars=bars,
         last_lines=last_lines,
         waits_for=waits_for,
+        cluster=cluster,
     )
+
+
+def cluster_line(status: Status | None) -> str:
+    """The engines and the queue: ``3 of 4 engines ready, 2 busy, 12 tasks queued``."""
+    if status is None:
+        return ""
+    parts = [f"{status.ready} of {status.seats} engines ready, {status.busy} busy", f"{status.queued:,} tasks queued"]
+    return ", ".join([*parts, *([status.problem] if status.problem else [])])
+
+
+def headline(snapshot: Snapshot) -> str:
+    """How many have ended: ``▶ 3 of 8 ranks``."""
+    return f"{_symbol(snapshot)} {snapshot.ended} of {snapshot.total} {snapshot.unit}"
+
+
+def counts(snapshot: Snapshot, *, done: bool = False) -> dict[str, str]:
+    """By state, how many are in it, for the states in which there are some; in ``done`` only if asked."""
+    told = (state for state in STATES if snapshot.states.get(state) and (done or state != "done"))
+    return {state: _count(snapshot, state) for state in told}
 
 
 def summary(snapshot: Snapshot) -> str:
     """One line of text: ``▶ 3 of 8 ranks, 5 running, 2.1 s``."""
-    counts = [_count(snapshot, state) for state in STATES if _is_worth_telling(snapshot, state)]
-    parts = [f"{_symbol(snapshot)} {snapshot.ended} of {snapshot.total} {snapshot.unit}", *counts]
-    return ", ".join([*parts, duration(snapshot.elapsed_s)])
+    return ", ".join([headline(snapshot), *counts(snapshot).values(), duration(snapshot.elapsed_s)])
 
 
 def progress_line(snapshot: Snapshot) -> str:
     """The summary with the overall bar, for a terminal."""
     overall = overall_bar(snapshot.bars)
     return summary(snapshot) if overall is None else f"{summary(snapshot)}, {bar_text(overall)}"
-
-
-def static_html(snapshot: Snapshot) -> str:
-    """What stays in the notebook when the cell has ended."""
-    return f'<div role="status">{html.escape(summary(snapshot))}</div>'
-
-
-def live_html(snapshot: Snapshot) -> str:
-    """The whole live view: summary, a mark for every rank, bars, last lines."""
-    parts = [
-        f'<div role="status">{html.escape(summary(snapshot))}</div>',
-        _progress_element(snapshot.ended, snapshot.total, f"{snapshot.unit} that have ended"),
-        _grid(snapshot),
-        *_bars(snapshot.bars),
-        _lines(snapshot.last_lines),
-    ]
-    return f'<div style="line-height: 1.4">{"".join(parts)}</div>'
-
-
-def bars_html(bars: Sequence[tuple[Rank, Bar]]) -> str:
-    """Bars without a cell's ranks: those of plain tasks."""
-    return f'<div style="line-height: 1.4">{"".join(_bars(bars))}</div>'
 
 
 def bars_text(bars: Sequence[tuple[Rank, Bar]]) -> str:
@@ -137,7 +130,7 @@ def bar_text(bar: Bar) -> str:
     text = f"{done} {unit}" if bar.total is None else f"{done}/{bar.total:,.6g} {unit} ({_percent(bar)}%)"
     rate = bar.done / bar.elapsed_s if bar.elapsed_s > 0 else 0.0
     if rate > 0:
-        text += f", {rate:,.3g} {unit}/s"
+        text += f", {rate:,.{0 if rate >= 100 else 3}{'f' if rate >= 100 else 'g'}} {unit}/s"
         if bar.total is not None and bar.done < bar.total:
             text += f", {duration((bar.total - bar.done) / rate)} left"
     return f"{bar.description.rstrip(': ')} {text}".strip()
@@ -145,8 +138,11 @@ def bar_text(bar: Bar) -> str:
 
 def duration(seconds: float) -> str:
     """``0.4 s``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
+    return f"{seconds:.1f} s" if seconds < 10 else whole_duration(seconds)
+
+
+def whole_duration(seconds: float) -> str:
+    """The same without parts of a second: ``2 s``."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -169,63 +165,11 @@ def _count(snapshot: Snapshot, state: str) -> str:
     return f"{text} for {names}" + (f" and {more} more" if more > 0 else "")
 
 
-def _is_worth_telling(snapshot: Snapshot, state: str) -> bool:
-    return bool(snapshot.states.get(state)) and state != "done"
-
-
 def _symbol(snapshot: Snapshot) -> str:
     if snapshot.ended < snapshot.total:
-        return _SYMBOLS["running"]
-    if snapshot.states.get("done", 0) == snapshot.total:
-        return _SYMBOLS["done"]
-    return _SYMBOLS["failed"]
+        return _GOES_ON
+    return _IS_WELL if snapshot.states.get("done", 0) == snapshot.total else _HAS_FAILED
 
 
 def _percent(bar: Bar) -> int:
     return int(100 * min(1.0, bar.done / bar.total)) if bar.total else 100
-
-
-def _progress_element(done: float, total: float, label: str) -> str:
-    return (
-        f'<progress value="{done:g}" max="{max(total, done, 1):g}" style="width: 20em"'
-        f' aria-label="{html.escape(label)}"></progress>'
-    )
-
-
-def _grid(snapshot: Snapshot) -> str:
-    if not snapshot.by_rank:
-        return ""
-    numbered = len(snapshot.by_rank) <= MAX_NUMBERED
-    marks = "".join(_mark(rank, state, numbered) for rank, state in snapshot.by_rank.items())
-    return f'<div role="img" aria-label="{html.escape(summary(snapshot))}">{marks}</div>'
-
-
-def _mark(rank: Rank, state: str, numbered: bool) -> str:
-    text = f"{rank}{_SYMBOLS[state]}&ensp;" if numbered else _SYMBOLS[state]
-    return f'<span aria-hidden="true" title="rank {rank}: {state}" style="color: {_COLOURS[state]}">{text}</span>'
-
-
-def _bars(bars: Sequence[tuple[Rank, Bar]]) -> list[str]:
-    if not bars:
-        return []
-    rows = [_row("all", overall)] if len(bars) > 1 and (overall := overall_bar(bars)) else []
-    rows += [_row(format_ranks([rank]), bar) for rank, bar in bars[:MAX_BARS]]
-    if len(bars) > MAX_BARS:
-        rows.append(f"<div>… {len(bars) - MAX_BARS} more bars</div>")
-    return rows
-
-
-def _row(label: str, bar: Bar) -> str:
-    text = html.escape(f"[{label}] {bar_text(bar)}")
-    element = "" if bar.total is None else _progress_element(bar.done, bar.total, f"[{label}] {bar.description}")
-    return f"<div>{element} {text}</div>"
-
-
-def _lines(last_lines: Mapping[Rank, str]) -> str:
-    ranks_by_line: dict[str, list[Rank]] = {}
-    for rank, line in sorted(last_lines.items()):
-        ranks_by_line.setdefault(without_escapes(line)[:200], []).append(rank)
-    shown = [f"[{format_ranks(ranks)}] {line}" for line, ranks in list(ranks_by_line.items())[:MAX_LINES]]
-    if len(ranks_by_line) > MAX_LINES:
-        shown.append(f"… {len(ranks_by_line) - MAX_LINES} more")
-    return f"<pre>{html.escape(chr(10).join(shown))}</pre>" if shown else ""

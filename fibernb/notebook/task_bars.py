@@ -15,7 +15,8 @@ from IPython.display import display, update_display
 from fibernb import config as configuration
 from fibernb.core.messages import Progress
 from fibernb.model import Bar, Rank, TaskId
-from fibernb.notebook.snapshot import MAX_BARS, bars_html, bars_text
+from fibernb.notebook.live_page import bars_html
+from fibernb.notebook.snapshot import MAX_BARS, bars_text
 from fibernb.notebook.view import PERIOD_S
 
 Bundle: TypeAlias = dict[str, str]

@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol, TextIO
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display, update_display
 
-from fibernb.notebook.snapshot import Snapshot, live_html, progress_line, static_html, summary
+from fibernb.notebook.live_page import heard_html, live_html, static_html
+from fibernb.notebook.snapshot import Snapshot, progress_line, summary
 
 try:
     import ipywidgets
@@ -22,6 +23,11 @@ PERIOD_S: Final = 0.1
 
 PATIENCE_S: Final = 0.3
 """A cell that ends sooner has no live view."""
+
+SAYING_S: Final = 5.0
+"""The least time between two lines that a screen reader is to say."""
+
+_NO_ROOM: Final = {"height": "0", "min_height": "0", "margin": "0", "overflow": "hidden"}
 
 
 class LiveView(Protocol):
@@ -83,17 +89,24 @@ class TerminalView:
 
 
 class WidgetView:
-    """One HTML widget, with a button where something can be cancelled; replaced at the end by what is static."""
+    """One widget: a page, a button where something can be cancelled; replaced at the end by what is static.
+
+    The page changes often. What a screen reader is to say has its own place, which changes seldom.
+    """
 
     def __init__(self, on_cancel: Callable[[], None] | None) -> None:
         self._on_cancel = on_cancel
         self._display_id = f"fibernb-{uuid.uuid4().hex}"
         self._page: Any = None
+        self._heard: Any = None
+        self._said_at_s = 0.0  # of the cell's time
         self._box: Any = None
 
     def show(self, snapshot: Snapshot) -> None:
         if self._box is None:
-            self._open(live_html(snapshot))
+            self._open(snapshot)
+        elif snapshot.elapsed_s - self._said_at_s >= SAYING_S and self._say(heard_html(snapshot)):
+            self._said_at_s = snapshot.elapsed_s  # and that was one message
         else:
             self._page.value = live_html(snapshot)  # sends a message only when it differs
 
@@ -113,11 +126,19 @@ class WidgetView:
             widget.close()
         self._box = None
 
-    def _open(self, page: str) -> None:
-        self._page = ipywidgets.HTML(page)
+    def _open(self, snapshot: Snapshot) -> None:
+        self._page = ipywidgets.HTML(live_html(snapshot))
+        self._heard = ipywidgets.HTML(heard_html(snapshot), layout=_NO_ROOM)
+        self._said_at_s = snapshot.elapsed_s
         buttons = [] if self._on_cancel is None else [_cancel_button(self._on_cancel)]
-        self._box = ipywidgets.VBox([self._page, *buttons])
+        self._box = ipywidgets.VBox([self._page, self._heard, *buttons])
         self.show_again()
+
+    def _say(self, heard: str) -> bool:
+        """Whether this was not said before."""
+        is_new = bool(self._heard.value != heard)
+        self._heard.value = heard
+        return is_new
 
 
 def _cancel_button(on_cancel: Callable[[], None]) -> Any:

@@ -10,14 +10,14 @@ from typing import Any, Protocol, TypeAlias
 from fibernb.client.cells import CellHandle, CellResult
 from fibernb.client.refs import ObjectRef
 from fibernb.config import Config
-from fibernb.core.messages import Progress, Said
+from fibernb.core.messages import Progress, Said, Status
 from fibernb.model import Bar, Outcome, Rank
 from fibernb.notebook.each import EachHandle
 from fibernb.notebook.excerpt import excerpt
 from fibernb.notebook.gathering import Gathered
 from fibernb.notebook.grouping import Block, Mode, arranged
 from fibernb.notebook.printing import ITEMS, RANKS, Labels
-from fibernb.notebook.snapshot import Snapshot, snapshot_of_ranks
+from fibernb.notebook.snapshot import Snapshot, cluster_line, snapshot_of_ranks
 
 Waiter: TypeAlias = Callable[[Callable[[], bool], float | None], bool]  # Session.wait
 Check: TypeAlias = Callable[[], None]
@@ -137,6 +137,7 @@ class CellWork:
             bars=self.heard.bars(),
             last_lines=self.heard.last_lines(),
             waits_for=self.handle.waits_for(),
+            cluster=cluster_line(self.handle.cluster_status()),
         )
 
     def outcome(self) -> CellResult:
@@ -149,15 +150,24 @@ class CellWork:
 
 
 class EachWork:
-    """A cell on items, as tasks wherever there is room. ``check`` as for `CellWork`."""
+    """A cell on items, as tasks wherever there is room.
+
+    Parameters
+    ----------
+    check : as for `CellWork`.
+    status : what the hub has told last of the cluster.
+    """
 
     labels: Labels = ITEMS
 
-    def __init__(self, handle: EachHandle, check: Check, heard: Heard, wait: Waiter) -> None:
+    def __init__(
+        self, handle: EachHandle, check: Check, heard: Heard, wait: Waiter, status: Callable[[], Status | None]
+    ) -> None:
         self.handle = handle
         self._check = check
         self.heard = heard
         self._wait = wait
+        self._status = status
         self._left = len(handle.refs)
         self._failed = 0
         self._began_at = time.monotonic()
@@ -183,6 +193,7 @@ class EachWork:
             unit="items",
             bars=self.heard.bars(),
             last_lines=self.heard.last_lines(),
+            cluster=cluster_line(self._status()),
         )
 
     def outcome(self) -> list[Any]:

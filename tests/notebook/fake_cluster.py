@@ -8,6 +8,7 @@ import io
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from fibernb import serialize
@@ -66,6 +67,9 @@ class FakeHandle:
     def waits_for(self) -> list[str]:
         return []
 
+    def cluster_status(self) -> Status | None:
+        return None
+
     def add_done_callback(self, callback: Callable[[FakeHandle], object]) -> None:
         self._callbacks.append(callback)
         if self.done():
@@ -94,6 +98,10 @@ class FakeSession:
         self.told: list[Message] = []
         self.rows: dict[str, list[dict[str, Any]]] = {}  # of `state`, by kind
         self.store = FakeStore()
+        self.inbox = SimpleNamespace(status=None)
+
+    def ask_status(self) -> None:
+        """Nobody answers."""
 
     def state(self, kind: str, limit: int, where: dict[str, str]) -> tuple[list[dict[str, Any]], int]:
         rows = self.rows.get(kind, [])

@@ -69,7 +69,7 @@ def test_nothing_is_cancelled_by_a_wait_that_ends(refs: list[FakeRef], session: 
 def test_work(refs: list[FakeRef], session: CancellingSession) -> None:
     checked: list[bool] = []
     heard = Heard(3, Config())
-    work = EachWork(handle_of(refs, session), lambda: checked.append(True), heard, session.wait)
+    work = EachWork(handle_of(refs, session), lambda: checked.append(True), heard, session.wait, lambda: None)
     assert work.sources == 3
     refs[0].finish(0)
     refs[1].finish(ValueError("one"))

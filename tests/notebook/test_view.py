@@ -32,12 +32,12 @@ def test_widget_view_is_replaced_by_what_is_static(published: list[dict[str, Any
     view.show(snapshot("running"))
     (opened,) = published
     assert "application/vnd.jupyter.widget-view+json" in opened["data"]
-    page, button = view._box.children
+    page, _, button = view._box.children
     assert isinstance(page, ipywidgets.HTML)
     button.click()
     assert cancelled == [True]
     view.show(snapshot("running", 2.0))
-    assert "2.0 s" in page.value
+    assert "2 s" in page.value
     assert len(published) == 1
     view.close(snapshot("done", 3.0))
     closed = published[1]
@@ -45,15 +45,30 @@ def test_widget_view_is_replaced_by_what_is_static(published: list[dict[str, Any
     assert closed["transient"] == opened["transient"]
     assert closed["data"] == {
         "text/plain": "✓ 1 of 1 ranks, 3.0 s",
-        "text/html": '<div role="status">✓ 1 of 1 ranks, 3.0 s</div>',
+        "text/html": "<div>✓ 1 of 1 ranks, 3.0 s</div>",
     }
     assert page.comm is None
+
+
+def test_a_screen_reader_is_told_seldom_and_only_news(published: list[dict[str, Any]]) -> None:
+    view = WidgetView(lambda: None)
+    view.show(snapshot("waiting", 1.0))
+    page, heard, _ = view._box.children
+    view.show(snapshot("running", 2.0))
+    assert "1 waiting" in heard.value
+    shown = page.value
+    view.show(snapshot("running", 6.0))
+    assert "1 running" in heard.value
+    assert page.value == shown, "one message at a time"
+    view.show(snapshot("running", 12.0))
+    assert "12 s" in page.value, "there is nothing new to say"
+    view.close(snapshot("done"))
 
 
 def test_nothing_to_cancel_no_button(published: list[dict[str, Any]]) -> None:
     view = WidgetView(None)
     view.show(snapshot("running"))
-    assert [type(child) for child in view._box.children] == [ipywidgets.HTML]
+    assert [type(child) for child in view._box.children] == [ipywidgets.HTML, ipywidgets.HTML]
     view.close(snapshot("done"))
 
 

@@ -1,0 +1,1 @@
+"""FiberNB in a real JupyterLab, in a headless browser."""
