@@ -23,6 +23,7 @@ import fibernb as fnb
 import fibernb.multiprocessing as multiprocessing
 from benchmarks.report import Check, Table, number
 from benchmarks.scaling import fibernb_processes
+from fibernb.util import NoiseTable
 
 Vector = npt.NDArray[np.float32]
 
@@ -36,17 +37,11 @@ LONGEST_S: Final = 0.2
 SIZES: Final = (32, 64, 128, 256, 512, 1_024)
 TARGET: Final = np.sin(np.arange(PARAMETERS, dtype=np.float32))
 
-table: Vector = np.empty(0, np.float32)  # the noise, in every engine
-
-
-def have_noise(references: list[Any]) -> None:
-    """Every engine begins by looking at the table, which lies in memory that all of them share."""
-    global table
-    table = fnb.get(references[0])
+NOISE: Final = NoiseTable(NOISE_LENGTH, seed=1)
 
 
 def noise(index: int) -> Vector:
-    return table[index : index + PARAMETERS]
+    return NOISE.get(index, PARAMETERS)
 
 
 def duration_s(index: int) -> float:
@@ -94,30 +89,42 @@ def least_s(indices: Sequence[int], engines: int) -> float:
     return max(*durations, sum(durations) / engines)
 
 
-def iteration(pool: Any, parameters: Vector, indices: Sequence[int], here: Vector) -> Vector:
+def iteration(pool: Any, parameters: Vector, indices: Sequence[int]) -> Vector:
     """The parameters after one step along the noise that did well."""
     tasks = [(index, sign) for index in indices for sign in (1, -1)]
     rewards = np.array(pool.map(functools.partial(evaluate, parameters), tasks, chunksize=1), np.float32).reshape(-1, 2)
     weights = (rewards[:, 0] - rewards[:, 1]) / (rewards.std() + 1e-8)
-    pulls = sum(weight * here[index : index + PARAMETERS] for weight, index in zip(weights, indices, strict=True))
+    pulls = sum(weight * noise(index) for weight, index in zip(weights, indices, strict=True))
     moved: Vector = (parameters + RATE * pulls / len(indices)).astype(np.float32)
     return moved
 
 
-def run(engines: int, iterations: int, evaluations: int, here: Vector) -> Run:
-    """``here``: the table, as the owner has it."""
-    references = [fnb.put(here)]
+def reads_noise(_: int) -> int:
+    """What an engine does before the clock runs. Gives its process, so that one can see whether all have done it."""
+    time.sleep(LONGEST_S)
+    noise(0)
+    return os.getpid()
+
+
+def wait_started(pool: Any, engines: int) -> None:
+    """Until every engine has answered."""
+    seen: set[int] = set()
+    while len(seen) < engines:
+        seen.update(pool.map(reads_noise, range(engines), chunksize=1))
+
+
+def run(engines: int, iterations: int, evaluations: int) -> Run:
     random = np.random.default_rng(engines)
     parameters = np.zeros(PARAMETERS, np.float32)
     begin = time.perf_counter()
-    with multiprocessing.Pool(engines, have_noise, (references,)) as pool:
-        pool.map(time.sleep, [0.1] * engines, chunksize=1)
+    with multiprocessing.Pool(engines) as pool:
+        wait_started(pool, engines)
         start_s = time.perf_counter() - begin
         times, least, busy = [], [], busy_s()
         for _ in range(iterations):
-            indices = random.integers(0, len(here) - PARAMETERS, evaluations // 2).tolist()
+            indices = [NOISE.sample(random, PARAMETERS) for _ in range(evaluations // 2)]
             begin = time.perf_counter()
-            parameters = iteration(pool, parameters, indices, here)
+            parameters = iteration(pool, parameters, indices)
             times.append(time.perf_counter() - begin)
             least.append(least_s(indices, engines))
         busy = busy_s() - busy
@@ -159,10 +166,9 @@ def checks_of(runs: Sequence[Run]) -> list[Check]:
 def evolution_figures(
     iterations: int, sizes: Sequence[int] = SIZES, evaluations: int = EVALUATIONS
 ) -> tuple[list[Check], Table]:
-    here = np.random.default_rng(1).standard_normal(NOISE_LENGTH, dtype=np.float32)
     runs = []
     for size in sizes:
-        runs.append(run(size, iterations, evaluations, here))
+        runs.append(run(size, iterations, evaluations))
         fnb.shutdown()
     title = f"Evolution strategies: {evaluations:,} evaluations an iteration, each a sleep of 50 to 200 ms"
     return checks_of(runs), Table(

@@ -27,13 +27,10 @@ def watch(handle: CellHandle, directory: Path | None) -> None:
 
 def _note(fates: Fates, position: int, ref: ObjectRef) -> None:
     with contextlib.suppress(OSError):  # the cluster's directory has gone with the cluster, or there is no room in it
-        fates.note(position, _fate(ref))
-
-
-def _fate(ref: ObjectRef) -> str:
-    """The end of a sentence that begins with the name of the rank."""
-    if ref.answer is None or ref.answer.outcome is Outcome.OK:
-        return ENDED
-    error = error_of(ref.answer)
-    text = str(error).partition("\n")[0]
-    return f"has died: {text}" if isinstance(error, WorkerDied) else f"has failed: {type(error).__name__}: {text}"
+        if ref.answer is None or ref.answer.outcome is Outcome.OK:
+            fates.note(position, ENDED)
+            return
+        error = error_of(ref.answer)
+        text = str(error).partition("\n")[0]
+        fate = f"has died: {text}" if isinstance(error, WorkerDied) else f"has failed: {type(error).__name__}: {text}"
+        fates.note(position, fate, died=True)  # or its engine was replaced

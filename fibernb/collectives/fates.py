@@ -23,14 +23,16 @@ class Fates:
         self._token = token
         self._size = size
         self._living = set(range(size))
+        self._is_tidy = True  # members that ended by themselves have removed their socket files
         self._board: Board | None = None
         self._lock = threading.Lock()
         if now:
             self._open()
 
-    def note(self, position: int, fate: str) -> None:
-        """A member has ended. ``fate`` completes the sentence that begins with its name."""
+    def note(self, position: int, fate: str, *, died: bool = False) -> None:
+        """A member has ended, or was killed. ``fate`` completes the sentence that begins with its name."""
         with self._lock:
+            self._is_tidy &= not died
             if position not in self._living:
                 return
             self._open().note_end(position, fate)
@@ -41,7 +43,7 @@ class Fates:
     def give_up(self, fate: str) -> None:
         """Note this for all who have not ended."""
         for position in sorted(self._living):
-            self.note(position, fate)
+            self.note(position, fate, died=True)
 
     def _open(self) -> Board:
         if self._board is None:
@@ -52,6 +54,6 @@ class Fates:
         """The files, also what killed members have left."""
         if self._board is not None:
             self._board.close()
-        paths = [socket_path(self._directory, self._token, position) for position in range(self._size)]
-        for path in (board_path(self._directory, self._token), *paths):
-            path.unlink(missing_ok=True)
+        board_path(self._directory, self._token).unlink(missing_ok=True)
+        for position in range(self._size) if not self._is_tidy else ():
+            socket_path(self._directory, self._token, position).unlink(missing_ok=True)

@@ -91,6 +91,7 @@ def become_engine(prepared: Prepared, seat: Seat, logs: tuple[str, str], node_fd
 def _detach(node_pid: int, seat: Seat, native_log: str, node_fds: list[int]) -> None:
     """Leave everything behind that is the node's."""
     signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what a task forks might miss it with a handler
     os.setpgid(0, 0)  # so that the node can end what this engine starts along with it
     system.die_with_parent(node_pid)
     system.set_process_name(f"fibernb-r{seat.rank}" if seat.rank >= 0 else f"fibernb-x{-seat.rank}")

@@ -29,13 +29,15 @@ class ProcessHost:
 
     def live(self, given: Preparation, pickled: bytes) -> NoReturn:
         """Be the process, and end with its exit code."""
-        engine = _engine()
+        engine, pid = _engine(), os.getpid()
         code = FAILED_EXIT_CODE
         try:
             prepare(given, engine)
             code = _run(reduction.loads(pickled), given.parent_pid)
         except BaseException:  # noqa: BLE001  as an interpreter that cannot begin
             traceback.print_exc()
+        if os.getpid() != pid:  # forked in there, and come all the way out: the engine is its parent's
+            os._exit(code & EXIT_CODE_MASK)
         _clean_up()
         raise ProcessExit(code & EXIT_CODE_MASK)
 

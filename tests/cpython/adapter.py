@@ -21,7 +21,9 @@ REPLACED: Final = "multiprocessing"
 TARGET: Final = os.environ.get("CPYTHON_SUITE_TARGET", "fibernb.multiprocessing")
 """What stands in multiprocessing's place. Set to ``multiprocessing``, the adapter is tried on the library itself."""
 
-INTERNALS: Final = frozenset({"forkserver", "popen_fork", "popen_forkserver", "popen_spawn_posix", "resource_tracker"})
+INTERNALS: Final = frozenset(
+    {"forkserver", "popen_fork", "popen_forkserver", "popen_spawn_posix", "resource_sharer", "resource_tracker"}
+)
 """Modules of multiprocessing that only make its own start methods work: a replacement need not have them."""
 
 

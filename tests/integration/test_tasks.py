@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing
 import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -415,3 +417,18 @@ def test_the_queue_of_one_client_does_not_hold_up_another(cluster: Cluster, plac
     cluster.session.cancel(left)
     assert (done.stdout, done.stderr) == ("3\n", "")
     assert len(left) > len(refs) / 3
+
+
+def test_what_a_task_forks_can_be_terminated(cluster: Cluster) -> None:
+    """Also just after the fork, when Python clears the signals that it was about to handle."""
+
+    def use_pools() -> int:
+        context = multiprocessing.get_context("fork")
+        total = 0
+        for _ in range(15):
+            with warnings.catch_warnings(), context.Pool(2) as pool:
+                total += sum(pool.map(abs, range(10)))
+        return total
+
+    assert fnb.get([fnb.remote(use_pools).remote() for _ in range(4)], timeout=60) == [15 * 45] * 4
+    assert fnb.get(fnb.remote(lambda: signal.getsignal(signal.SIGTERM)).remote()) is signal.SIG_DFL

@@ -235,6 +235,27 @@ def family(path: Path) -> None:
     path.write_text(f"{me.name} of {parent.name}, {parent.pid}")
 
 
+def fork_and_leave(path: Path, error: BaseException) -> None:
+    """The forked process leaves by an exception; its exit code is written into the file."""
+    forked = os.fork()
+    if not forked:
+        raise error
+    path.write_text(str(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])))
+
+
+@pytest.mark.parametrize(("error", "code"), [(SystemExit(3), "3"), (SystemExit(), "0"), (ValueError("not so"), "1")])
+def test_what_a_process_forks_may_leave_by_an_exception(tmp_path: Path, error: BaseException, code: str) -> None:
+    process = mp.Process(target=fork_and_leave, args=(tmp_path / "a", error))
+    process.start()
+    process.join(30)
+    is_over = process.exitcode is not None
+    process.kill()
+    process.join()
+    assert is_over
+    assert process.exitcode == 0
+    assert (tmp_path / "a").read_text() == code
+
+
 def grand_family(path: Path) -> None:
     child = mp.Process(target=family, args=(path,))
     child.start()

@@ -183,7 +183,8 @@ class _Watch:
             return
         seat.has_died = True
         fate = f"has died: its process {manner_of(seat.process.exitcode)}"
-        self._finish(seat, RingBroken(seat.rank, fate), fate)
+        self._fates.note(seat.rank, fate, died=True)
+        seat.outcome = RingBroken(seat.rank, fate)
 
     def _rebuild(self, seat: _Seat, generation: int) -> None:
         """A member asks for the next generation; the first one that does begins it."""
