@@ -144,7 +144,13 @@ def test_joblibs_own_tests(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *command.split(), "-k", f"fibernb and not ({left_out})", "--timeout", "150"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FIBERNB_WORKERS": "2", "JOBLIB_TEMP_FOLDER": str(tmp_path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "FIBERNB_WORKERS": "2",
+            "JOBLIB_TEMP_FOLDER": str(tmp_path),
+            "FIBERNB_ENV_PASSTHROUGH": "JOBLIB_TEMP_FOLDER",
+        },
         capture_output=True,
         text=True,
         timeout=280,
