@@ -189,7 +189,7 @@ class SignalActor(Message, frozen=True, kw_only=True):
 
     request: int
     actor: ObjectId
-    signal: Annotated[int, msgspec.Meta(gt=0)]
+    signal: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class FindActor(Message, frozen=True, kw_only=True):

@@ -135,11 +135,12 @@ def hold_actor(board: Board, client: Client, message: HoldActor) -> None:
     """A client holds an actor, and tells in which engine it was."""
     entry = entry_of(board, message.actor)
     hold_entry(client, message.actor, entry)
-    exit_code = board.exit_codes.get(message.engine)
-    if exit_code is not None and message.actor not in board.actors:
-        why = f"its process ended with exit code {exit_code} while there was no hub"
-        error = board.errors.actor_died("the actor", why, exit_code)
-        fail_dependents(board, supply(board, Result(message.actor, error, Outcome.ERROR)))
+    if entry.result is not None or message.actor in board.actors or message.engine in board.engines:
+        return
+    exit_code = board.exit_codes.get(message.engine)  # not known if its node has ended too
+    how = "" if exit_code is None else f" with exit code {exit_code}"
+    error = board.errors.actor_died("the actor", f"its process ended{how} while there was no hub", exit_code)
+    fail_dependents(board, supply(board, Result(message.actor, error, Outcome.ERROR)))
 
 
 def give_up(board: Board) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import io
 import pickle
 import socket
+import types
 from collections import ChainMap
 from collections.abc import Callable
 from multiprocessing import connection
 from multiprocessing.reduction import HAVE_SEND_HANDLE, ForkingPickler, recv_handle, send_handle
 from typing import Any, Final, TypeAlias
 
+from fibernb.multiprocessing import module_globals
 from fibernb.multiprocessing.descriptors import Ticket, deposit, redeem
 from fibernb.serialize.frames import FRAME, frame, loads_frame
-from fibernb.serialize.pickling import PROTOCOL, Pickler
+from fibernb.serialize.pickling import PROTOCOL, Pickler, restore_function
 from fibernb.serialize.values import PLAIN_ITEMS, SMALLEST_BUFFER_BYTES, is_plain
 
 __all__ = [
@@ -111,6 +113,13 @@ def _rebuild_socket(ticket: Ticket, family: int, kind: int, protocol: int) -> so
     return socket.socket(family, kind, protocol, fileno=redeem(ticket))
 
 
+def restore_shared(function: types.FunctionType, stamped: tuple[Any, dict[str, Any], dict[str, int]]) -> None:
+    """Called while unpickling: fill in a function whose globals are shared with others of its module."""
+    state, values, versions = stamped
+    restore_function(function, state)
+    module_globals.bring(function, values, versions)
+
+
 class _Pickler(Pickler):
     """Sends what the library's can."""
 
@@ -119,6 +128,23 @@ class _Pickler(Pickler):
         ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
         Pickler.dispatch_table,
     )
+
+    def __init__(self, file: Any, keep_buffer: Callable[[Any], object] | None = None) -> None:
+        super().__init__(file, keep_buffer)
+        self._shared: dict[module_globals.Origin, module_globals.Shared] = {}
+
+    def _adapt_function(self, function: types.FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+        origin = module_globals.origin_of(function)
+        maker, arguments, packed, _, _, restore = super()._adapt_function(function, reduced)
+        if origin is None:
+            return maker, arguments, packed, None, None, restore
+        code, facts, *rest = reduced[1]
+        shared = self._shared.setdefault(origin, module_globals.Shared(origin, facts))
+        setter, (attributes, slots), excerpt = packed
+        values = slots["__globals__"]
+        state = setter, (attributes, {**slots, "__globals__": {}}), excerpt
+        stamped = state, values, module_globals.versions_of(origin, values)
+        return maker, (code, shared, *rest), stamped, None, None, restore_shared
 
     def reducer_override(self, value: Any) -> Any:
         if type(value).__name__ == "ndarray" and type(value).__module__ == "numpy" and not value.flags.writeable:

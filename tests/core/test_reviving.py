@@ -274,6 +274,22 @@ def test_one_whose_process_has_ended_while_there_was_no_hub() -> None:
     assert board_of(scheduler).next_engine > 7
 
 
+def test_one_whose_node_has_ended_as_well() -> None:
+    scheduler = Scheduler(CoreSettings(), PlainErrors())
+    live = [LiveEngine(engine=8, rank=-3, pid=1)]
+    scheduler.handle(RecoverFrom(node="n", engines=live), 1.0)
+    come(scheduler)
+    for actor, engine in ((A, 7), (A, 7), (A + 1, 8)):
+        scheduler.client_message(ANNA, HoldActor(actor=actor, engine=engine), 2.0)
+    scheduler.client_message(ANNA, Fetch(objects=[A, A + 1]), 2.0)
+    scheduler.client_message(ANNA, calls(1), 2.0)
+    told = [told.message for told in of(scheduler.drain(2.0), TellClient)]
+    results = [result for message in told if isinstance(message, Deliver) for result in message.results]
+    check(scheduler)
+    assert {result.id for result in results} == {A, task(1)}, "one that lives may still be heard of"
+    assert all(b"its process ended while there was no hub" in result.value for result in results)
+
+
 def test_what_nobody_has_asked_for_ends() -> None:
     scheduler = restarted(7, 8)
     come(scheduler, 1.0)

@@ -142,7 +142,7 @@ def test_joblibs_own_tests(tmp_path: Path) -> None:
     plugins = "-p tests.joblib_backend.plugin -p no:cacheprovider"
     command = f"-m pytest -q {plugins} --pyargs joblib.test.test_parallel -W ignore"
     done = subprocess.run(
-        [sys.executable, *command.split(), "-k", f"fibernb and not ({left_out})", "--timeout", "150"],
+        [sys.executable, *command.split(), "-k", f"fibernb and not ({left_out})", "--timeout", "60"],
         cwd=tmp_path,
         env={
             **os.environ,

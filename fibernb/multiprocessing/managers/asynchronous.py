@@ -13,7 +13,7 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from multiprocessing import TimeoutError  # noqa: A004  the library's name
 from typing import Any
 
@@ -205,20 +205,7 @@ class AsyncManager(BaseManager):
     It knows lists, dicts, arrays, values and queues; others are to be registered.
     """
 
-    @classmethod
-    def register(
-        cls,
-        typeid: str,
-        callable: Callable[..., object] | None = None,  # noqa: A002  the library's name
-        proxytype: Any = None,
-        exposed: Any = None,
-        method_to_typeid: Any = None,
-        create_method: bool = True,
-    ) -> None:
-        """As `BaseManager.register`; without ``proxytype`` the proxies do not wait."""
-        super().register(
-            typeid, callable, proxytype or AsyncAutoProxy, exposed, method_to_typeid, create_method=create_method
-        )
+    _default_proxy = staticmethod(AsyncAutoProxy)
 
 
 AsyncManager.register("list", list, AsyncListProxy)

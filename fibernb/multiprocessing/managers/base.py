@@ -37,6 +37,7 @@ class BaseManager(library.BaseManager):
     _address: Any
     _authkey: bytes
     _ctx: Any
+    _default_proxy: Any = None  # of types that are registered without one
     _finalize_manager: Callable[..., object]
     _registry: dict[str, tuple[Any, ...]]
     _run_server: Callable[..., object]
@@ -120,7 +121,8 @@ class BaseManager(library.BaseManager):
         method_to_typeid : methods that return proxies, and of what type.
         create_method : false: no method of the manager makes such objects.
         """
-        super().register(typeid, callable, own_type(proxytype), exposed, method_to_typeid, create_method)
+        own = own_type(proxytype or cls._default_proxy)
+        super().register(typeid, callable, own, exposed, method_to_typeid, create_method)
 
 
 def new_address() -> str:
