@@ -72,8 +72,9 @@ class Holdings:
         """The hub is to keep an object that somebody else has made, and that is not known here."""
         id_ = ref.id
         self._known[id_] = weakref.KeyedRef(ref, self._end, id_)
-        self._held[id_] = self._to_hold[id_] = self._unconfirmed[id_] = None
-        self.news = True
+        if id_ not in self._held:  # else it is kept for a reference that has ended, of which nobody has been told yet
+            self._held[id_] = self._to_hold[id_] = self._unconfirmed[id_] = None
+            self.news = True
 
     def holds(self, id_: ObjectId) -> bool:
         """Whether the hub keeps the object for us."""

@@ -50,6 +50,7 @@ class Line:
     def __init__(self, connector: Connector, books: Books, inbox: Inbox, lent: Callable[[], Iterable[Message]]) -> None:
         self.cold = False  # the background thread sleeps until somebody wakes it
         self.over: FibernbError | None = None
+        self._all_told = threading.Event()  # what was unanswered has its error
         self._connector = connector
         self._books = books
         self._inbox = inbox
@@ -129,6 +130,9 @@ class Line:
             if done():
                 return True
             if self.over is not None:
+                self._all_told.wait()
+                if done():
+                    return True
                 raise NotConnected(str(self.over)) from self.over
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -265,8 +269,11 @@ class Line:
             if self.over is not None:
                 return
             self.over = error
-        self._connector.leave()
-        self._inbox.fail(error)
+        try:
+            self._connector.leave()
+            self._inbox.fail(error)
+        finally:
+            self._all_told.set()
         self._turns.wake()
         self._turns.announce()
 

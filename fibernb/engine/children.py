@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final
 from fibernb.core.events import LiveEngine
 from fibernb.engine import system
 from fibernb.engine.deaths import Logs, evidence, last_output, open_logs
+from fibernb.engine.groups import Groups
 from fibernb.engine.process import Prepared, become_engine
 from fibernb.errors import BackendError
 from fibernb.model import EngineId
@@ -47,6 +49,7 @@ class Children:
         self._by_engine: dict[EngineId, _Child] = {}
         self._oom_kills = system.out_of_memory_kills()
         self._ended: OrderedDict[EngineId, int] = OrderedDict()
+        self.groups = Groups()
 
     def fork(self, seat: Seat, node_fds: list[int]) -> None:
         """Start an engine. Raises `ForkRefused`."""
@@ -80,12 +83,12 @@ class Children:
         return dict(self._ended)
 
     def kill(self, engines: Iterable[EngineId]) -> None:
-        """End these engines at once, with the processes that they have started."""
+        """End these engines at once; the processes that they have started are asked to when they have ended."""
         for engine in engines:
             child = self._by_engine.get(engine)
             if child is not None:
                 child.killed = True
-                _kill_group(child.pid)
+                os.kill(child.pid, signal.SIGKILL)
 
     def signal(self, engine: EngineId, number: int) -> None:
         """Send a signal to this engine, if it has not ended."""
@@ -94,10 +97,11 @@ class Children:
             os.kill(child.pid, number)
 
     def end_all(self) -> None:
-        """End every engine, and wait until all have."""
+        """End every engine and what they have started, and wait until all have."""
         self.kill(list(self._by_engine))
-        for pid in list(self._by_pid):
+        for pid in self._by_pid:
             os.waitpid(pid, 0)
+        self.groups.end_all(self._by_pid)
         self._by_pid.clear()
         self._by_engine.clear()
 
@@ -113,8 +117,8 @@ class Children:
             ended = _next_ended()
             if ended is None:
                 break
-            _kill_group(ended.si_pid)  # what it has started; its pid is its own until we have waited for it
             _, status, usage = os.wait4(ended.si_pid, 0)
+            self.groups.end(ended.si_pid, time.monotonic())
             child = self._by_pid.pop(ended.si_pid, None)
             if child is None:
                 stranger_ended(ended.si_pid, os.waitstatus_to_exitcode(status))
@@ -158,17 +162,6 @@ def _reseed() -> None:
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-
-
-def _kill_group(pid: int) -> None:
-    """An engine leads a process group, but for its very first moment."""
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        except PermissionError:
-            return
 
 
 def _why(error: OSError, living: int) -> str:

@@ -228,7 +228,9 @@ class Node:
     def _reap(self) -> None:
         exits = self._children.reap(self._stranger_ended)
         self._locks.ended(exited.engine for exited in exits)
-        self._locks.look(time.monotonic())
+        now = time.monotonic()
+        self._locks.look(now)
+        self._children.groups.look(now)
         self._unsent += exits
 
     def _stranger_ended(self, pid: int, exit_code: int) -> None:
@@ -239,14 +241,13 @@ class Node:
     def _wait(self, link: Link | None, timeout_s: float | None) -> None:
         """Until the hub says something, a child has ended, or somebody calls a store that is not there yet."""
         fds = [self._wakeup] if link is None else [self._wakeup, link.fileno()]
-        watch_after_s = self._store.watch_after_s(time.monotonic())
+        now = time.monotonic()
+        watch_after_s = self._store.watch_after_s(now)
         if watch_after_s == 0.0:
             fds.append(self._store.socket_fd)
-        elif watch_after_s is not None:
-            timeout_s = watch_after_s if timeout_s is None else min(watch_after_s, timeout_s)
-        locks_due_s = self._locks.due_s(time.monotonic())
-        if locks_due_s is not None:
-            timeout_s = locks_due_s if timeout_s is None else min(locks_due_s, timeout_s)
+            watch_after_s = None
+        due = (timeout_s, watch_after_s, self._locks.due_s(now), self._children.groups.due_s(now))
+        timeout_s = min((seconds for seconds in due if seconds is not None), default=None)
         ready, _, _ = select.select(fds, [], [], timeout_s)
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)

@@ -7,6 +7,7 @@ import pytest
 
 import fibernb as fnb
 from fibernb import serialize
+from fibernb.client.holding import Holdings
 from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.core import messages as m
@@ -86,6 +87,26 @@ def test_a_reference_within_a_value_is_kept_by_that_value(session: Session, hub:
     del inner
     gc.collect()
     wait_until(lambda: released(hub) == [id_])
+
+
+def test_an_object_that_is_borrowed_again_at_once_is_released_once(session: Session) -> None:
+    holdings = Holdings(lambda: None)
+
+    def borrow() -> ObjectRef:
+        ref = ObjectRef(7, session)
+        holdings.borrow(ref)
+        return ref
+
+    ref = borrow()
+    assert holdings.messages() == [m.Hold(objects=[7])]
+    del ref
+    ref = borrow()
+    del ref
+    assert holdings.messages() == [m.Release(objects=[7])]
+    assert not holdings.holds(7)
+    ref = borrow()
+    del ref
+    assert not holdings.messages(), "the hub was not told of it"
 
 
 # ---- arguments --------------------------------------------------------------------------------------------
