@@ -23,6 +23,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))
 PICTURES := live-view.png live-view-256.png cancelled.png theme-dark.png
+# What the further Pythons run: what touches interpreters, pickles, processes and kernels. The rest is pure or runs these anyway.
+VERSION_DEPENDENT := tests/serialize tests/client tests/engine tests/hub tests/multiprocessing tests/collectives tests/notebook
 PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
 	--nbval-sanitize-with notebooks/sanitize.cfg --nbval-cell-timeout 120 --timeout 300
 
@@ -77,10 +79,11 @@ ui: .venv/.has-test
 notebooks: .venv/.has-test
 	FIBERNB_PROGRESS=0 .venv/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 
-others: $(OTHERS:%=suite-%)
+others: # two at a time: one waits while the other computes
+	$(MAKE) -j2 --output-sync=target $(OTHERS:%=suite-%)
 
 suite-%: .venv-%/.has-test
-	.venv-$*/bin/python -m pytest tests --ignore=tests/ui
+	.venv-$*/bin/python -m pytest $(VERSION_DEPENDENT)
 	.venv-$*/bin/python -m tests.cpython
 	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 
