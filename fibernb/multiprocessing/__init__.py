@@ -50,6 +50,7 @@ __all__ = [
     "get_start_method",
     "log_to_stderr",
     "parent_process",
+    "reducer",
     "set_executable",
     "set_forkserver_preload",
     "set_start_method",
@@ -87,8 +88,10 @@ set_executable = default.set_executable
 set_forkserver_preload = default.set_forkserver_preload
 set_start_method = default.set_start_method
 
-_HOMES: Final = {  # beyond the library's own
-    "AsyncManager": "managers",
+_HOMES: Final = {
+    "SUBDEBUG": "util",
+    "SUBWARNING": "util",
+    "AsyncManager": "managers",  # and what is beyond the library's own
     "Ring": "ring",
     "RingNode": "ring",
     "ThreadPool": "pool",
@@ -114,6 +117,8 @@ def __getattr__(name: str) -> Any:
     """What is loaded at its first use."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name == "reducer":
+        return importlib.import_module(f"{__name__}.reduction")
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

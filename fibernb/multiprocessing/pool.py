@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing.pool as library
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from multiprocessing import util
+from multiprocessing import TimeoutError, util  # noqa: A004  the library's name, which its module of pools has as well
 from multiprocessing.pool import (  # type: ignore[attr-defined]
     CLOSE,
     INIT,
@@ -61,6 +62,7 @@ __all__ = [
     "Pool",
     "RemoteTraceback",
     "ThreadPool",
+    "TimeoutError",
 ]
 Function: TypeAlias = Callable[..., Any]
 
@@ -152,8 +154,7 @@ class Pool(library.Pool):
         except Exception as error:  # noqa: BLE001  whatever the pickling of the user's objects raises
             result.fail(0, error)
         else:
-            self._require(func)
-            self._owner.submit(job, result)
+            self._owner.submit(job, result, needs_of(func))
         return result
 
     def map(self, func: Function, iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
@@ -223,6 +224,10 @@ class Pool(library.Pool):
         if self._state != RUN:
             raise ValueError("Pool not running")
 
+    @property
+    def _processes(self) -> int:
+        return self._owner.wanted
+
     def _repopulate_pool(self) -> None:
         """Workers that have ended are replaced, as always: soon."""
         self._owner.staff.wake()
@@ -253,7 +258,7 @@ class Pool(library.Pool):
             failed = ListResult(self, 1, None, callback, error_callback)
             failed.fail(0, error)
             return failed
-        chunk = self._chunk(len(items)) if chunksize is None else None if chunksize == 1 else chunksize
+        chunk = self._chunk(len(items)) if chunksize is None else None if chunksize == 1 else operator.index(chunksize)
         result = ListResult(self, len(items), chunk, callback, error_callback)
         if not result.ready():
             self._submit(result, func, Listed(chunked(items, chunk)), chunk, star=star)
@@ -267,7 +272,7 @@ class Pool(library.Pool):
         self._check_running()
         if chunksize < 1:
             raise ValueError(f"Chunksize must be 1+, not {chunksize}")
-        chunk = chunksize if chunksize > 1 else None
+        chunk = operator.index(chunksize) if chunksize > 1 else None
         result = kind(self, Window(max(AHEAD_ITEMS, AHEAD_OF_EACH * self._owner.wanted)))
         if type(iterable) in (list, tuple, range):
             self._send_on(result, func, chunked(iterable, chunk), chunk)  # type: ignore[arg-type]
@@ -304,14 +309,8 @@ class Pool(library.Pool):
         except Exception as error:  # noqa: BLE001  whatever the pickling of the function raises
             result.refuse(error)
             return None
-        self._require(func)
-        self._owner.submit(job, result)
+        self._owner.submit(job, result, needs_of(func))
         return job
-
-    def _require(self, func: Function) -> None:
-        needs = needs_of(func)
-        if needs:
-            self._owner.require(needs)
 
 
 def _check(maxtasksperchild: Any, initializer: Any, max_retries: Any) -> None:

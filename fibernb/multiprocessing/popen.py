@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import os
 import signal
 import sys
@@ -32,7 +33,9 @@ from fibernb.multiprocessing.preparation import prepared_for
 
 UNKNOWN_EXIT_CODE: Final = 255  # as the library's, when nobody is left who could tell
 FAILED_EXIT_CODE: Final = 1
+MAX_PID: Final = 2**22  # on any Linux
 
+_no_pids: Final = itertools.count(MAX_PID + 1)
 host_class = lru_cache(1)(lambda: define(child.ProcessHost))
 
 
@@ -40,7 +43,7 @@ class Popen:
     """What the library's process objects need of a process that runs elsewhere.
 
     ``returncode`` is None until the end of the process has been noticed. ``problem`` is why it could not be started, if
-    it could not.
+    it could not; if the process object's ``tells_problem`` is true, that is written to stderr, too.
     """
 
     method: Final = "spawn"
@@ -50,8 +53,9 @@ class Popen:
         util._flush_std_streams()  # type: ignore[attr-defined]
         self.returncode: int | None = None
         self.problem: BaseException | None = None
+        self._tells_problem: bool = getattr(process_obj, "tells_problem", True)
         self._sentinel: Sentinel | None = None
-        self._pid: int | None = None
+        self._pid = next(_no_pids)
         self._session = current.session or current.require()
         with descriptors.collecting() as tickets:
             payload = self._pickled(process_obj)
@@ -75,8 +79,8 @@ class Popen:
     # ---- its life --------------------------------------------------------------------------------------------
 
     @property
-    def pid(self) -> int | None:
-        """Of the process, once it has one; None when it never had."""
+    def pid(self) -> int:
+        """Of the process, once it has one; when it has ended before it began, a number that no process has."""
         where = self._where
         if where is not None:
             with contextlib.suppress(FibernbError):  # it has not come to live: its exit code tells
@@ -107,7 +111,8 @@ class Popen:
         self.returncode = _exit_code(error)
         if self.returncode is None:
             self.returncode, self.problem = FAILED_EXIT_CODE, error
-            sys.stderr.write(f"fibernb: a process could not be started: {type(error).__name__}: {error}\n")
+            if self._tells_problem:
+                sys.stderr.write(f"fibernb: a process could not be started: {type(error).__name__}: {error}\n")
         self._actor = None
 
     # ---- signals ---------------------------------------------------------------------------------------------

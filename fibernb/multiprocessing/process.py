@@ -17,6 +17,7 @@ class ClusterProcess(process.BaseProcess):
     module, travel by value.
     """
 
+    tells_problem: bool = True  # that it could not be started is written to stderr
     _start_method: str | None = None
     _popen: Popen | None
 
@@ -35,6 +36,11 @@ class ClusterProcess(process.BaseProcess):
         if self._popen is None:
             raise ValueError("process not started")
         return self._popen.ready_at_end()
+
+    @property
+    def problem(self) -> BaseException | None:
+        """Why it could not be started, once it has ended for that reason."""
+        return None if self._popen is None or self._popen.poll() is None else self._popen.problem
 
     def _check_closed(self) -> None:
         check: Any = super()

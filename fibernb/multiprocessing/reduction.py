@@ -24,6 +24,7 @@ from fibernb.serialize.values import PLAIN_ITEMS, SMALLEST_BUFFER_BYTES, is_plai
 
 __all__ = [
     "HAVE_SEND_HANDLE",
+    "Dumper",
     "ForkingPickler",
     "dump",
     "dumps",
@@ -35,6 +36,7 @@ __all__ = [
 
 Reduced: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
+CONTAINERS: Final = frozenset({tuple, list, dict, set})
 NUMBERS: Final = "biufc"  # kinds of numpy's types
 
 register: Final = ForkingPickler.register
@@ -52,6 +54,38 @@ def dumps(value: object) -> bytes:
         _Pickler(stream, _putting_aside(buffers)).dump(value)
         pickled = stream.getvalue()
     return frame(memoryview(pickled), buffers) if buffers else pickled
+
+
+class Dumper:
+    """Pickles values one after the other, each as `dumps` does: quicker for many of them. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def dumps(self, value: object) -> bytes:
+        """Pickle a value, whole."""
+        if type(value) not in CONTAINERS and _is_plain_array(value):
+            return dumps(value)
+        stream = self._stream
+        try:
+            self._pickler.dump(value)
+        except BaseException:
+            self._begin()
+            raise
+        pickled = stream.getvalue()
+        stream.seek(0)
+        stream.truncate()
+        self._pickler.forget()
+        if not self._buffers:
+            return pickled
+        framed = frame(memoryview(pickled), self._buffers)
+        self._buffers.clear()
+        return framed
+
+    def _begin(self) -> None:
+        self._stream = io.BytesIO()
+        self._buffers: list[memoryview] = []
+        self._pickler = _Pickler(self._stream, _putting_aside(self._buffers))
 
 
 def _has_plain_arrays(value: object) -> bool:
@@ -132,6 +166,13 @@ class _Pickler(Pickler):
     def __init__(self, file: Any, keep_buffer: Callable[[Any], object] | None = None) -> None:
         super().__init__(file, keep_buffer)
         self._shared: dict[module_globals.Origin, module_globals.Shared] = {}
+
+    def forget(self) -> None:
+        """The next value has no part in common with the last one."""
+        self.clear_memo()
+        if self._late_globals or self._shared:
+            self._late_globals.clear()
+            self._shared.clear()
 
     def _adapt_function(self, function: types.FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
         origin = module_globals.origin_of(function)

@@ -26,8 +26,11 @@ def _default_method() -> Iterator[None]:
 
 
 def test_every_name_of_the_library_is_there() -> None:
-    assert set(multiprocessing.__all__) - set(mp.__all__) == {"reducer"}
+    assert set(mp.__all__) == set(multiprocessing.__all__)
     assert not [name for name in mp.__all__ if not hasattr(mp, name)]
+    assert mp.reducer is mp.reduction
+    assert (mp.SUBDEBUG, mp.SUBWARNING) == (multiprocessing.SUBDEBUG, multiprocessing.SUBWARNING)  # type: ignore[attr-defined]
+    assert mp.pool.TimeoutError is multiprocessing.TimeoutError
 
 
 def test_exceptions_are_those_of_the_library() -> None:

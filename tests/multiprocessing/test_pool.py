@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
 import multiprocessing
@@ -21,8 +22,10 @@ import pytest
 import fibernb as fnb
 import fibernb.multiprocessing as mp
 from fibernb.client.cluster import Cluster
-from fibernb.errors import ConfigError, TaskCancelled, WorkerDied
+from fibernb.errors import ConfigError, TaskCancelled, TaskUnschedulable, WorkerDied
+from fibernb.multiprocessing import needs
 from fibernb.multiprocessing.pool import Pool, ThreadPool
+from fibernb.multiprocessing.pooling import staff
 from tests.multiprocessing.conftest import Place, wait_until
 
 
@@ -171,6 +174,27 @@ def test_errors_come_back_as_themselves(pool: Pool) -> None:
         assert 'raise ValueError(f"not {x}")' in str(caught.value.__cause__)
 
 
+class Unusual(BaseException):
+    pass
+
+
+def fail_with(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [GeneratorExit("out"), Unusual("out"), asyncio.CancelledError("out")])
+def test_what_is_no_exception_comes_back_as_well(pool: Pool, error: BaseException) -> None:
+    before = {process.pid for process in pool._pool}
+    for call in (
+        lambda: pool.apply(fail_with, (error,)),
+        lambda: pool.map(fail_with, [error]),
+        lambda: next(pool.imap(fail_with, [error])),
+    ):
+        with pytest.raises(type(error), match="out"):
+            call()
+    assert {process.pid for process in pool._pool} == before
+
+
 def test_an_iteration_goes_on_after_an_error(pool: Pool) -> None:
     values = pool.imap(functools.partial(fail_at, 3), range(6))
     seen: list[object] = []
@@ -306,6 +330,12 @@ def test_bad_chunks_are_answered_as_by_the_library(pool: Pool) -> None:
     with pytest.raises(ValueError, match=r"1\+"):
         pool.imap_unordered(square, [1], -1)
     assert pool.map(square, [1, 2], 0) == [None, None]
+    calls: list[Callable[..., object]] = [pool.map, pool.starmap, pool.map_async, pool.imap]
+    for call in calls:
+        for size in ("3", 1.5):
+            with pytest.raises(TypeError):
+                call(square, [1, 2], size)
+    assert not pool._cache  # else `join` would wait for them
 
 
 def test_a_pool_cannot_be_pickled(pool: Pool) -> None:
@@ -450,10 +480,48 @@ def test_what_a_function_needs_stays_with_its_pool(cluster: Cluster) -> None:
         before, others = set(made.map(pid, range(20))), set(other.map(pid, range(20)))
         needed = set(made.map(needy, range(20)))
         assert not needed & before
-        assert made._owner.needs == {"cpu": 0.25}
+        assert made._owner.asking.current == {"cpu": 0.25}
         assert set(made.map(pid, range(20))) <= {process.pid for process in made._pool}
-        assert not other._owner.needs
+        assert not other._owner.asking.current
         assert others <= {process.pid for process in other._pool}
+
+
+@fnb.meta(cpu=500)
+def giant(x: int) -> int:
+    return x
+
+
+def test_what_needs_more_than_there_can_be_fails_at_once_and_alone(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = mp.Event()
+    with mp.Pool(2) as made:
+        before = made.map(pid, range(20))
+        waiting = made.apply_async(gate.wait)
+        rest = made.map_async(pid, range(20))
+        with pytest.raises(TaskUnschedulable, match="500 cpus"):
+            made.map(giant, range(3))
+        with pytest.raises(TaskUnschedulable, match="500 cpus"):
+            made.apply(giant, (1,))
+        told: list[BaseException] = []
+        refused = made.map_async(giant, range(3), error_callback=told.append)
+        refused.wait()
+        assert [type(error) for error in told] == [TaskUnschedulable]
+        gate.set()
+        assert waiting.get()
+        assert len(rest.get()) == len(made.map(pid, range(20))) == len(before)
+    assert "could not be started" not in capsys.readouterr().err
+
+
+def test_a_pool_whose_workers_cannot_be_had_at_all(cluster: Cluster) -> None:
+    needs.configure({"cpu_per_job": 500})
+    try:
+        with mp.Pool(2) as made:
+            for _ in range(2):
+                with pytest.raises(TaskUnschedulable, match="500 cpus"):
+                    made.map(square, range(3))
+    finally:
+        needs.configure({})
 
 
 def test_a_task_may_have_a_pool(cluster: Cluster) -> None:
@@ -479,7 +547,11 @@ def interrupt_when(condition: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_an_interrupt_stops_the_call_and_the_pool_goes_on(pool: Pool, tmp_path: Path) -> None:
+def test_an_interrupt_stops_the_call_and_the_pool_goes_on(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staff, "STOP_GRACE_S", 60.0)
+
     def run(name: str) -> None:
         try:
             (tmp_path / f"{name} begun").touch()

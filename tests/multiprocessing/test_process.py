@@ -168,6 +168,9 @@ def test_processes_are_ended(tmp_path: Path, how: str, number: int, begun: bool)
     process.join()
     assert process.exitcode == -number
     getattr(process, how)()  # harmless
+    assert process.pid == process.ident
+    with pytest.raises(ProcessLookupError):  # whether it had begun or not
+        os.kill(process.pid or 0, 0)
 
 
 def test_a_process_may_look_at_sigterm_itself(tmp_path: Path) -> None:
@@ -455,7 +458,9 @@ def too_much() -> None:
 def test_a_process_that_cannot_be_had_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     process = mp.Process(target=too_much)
     assert ended(process) == 1
-    assert process.pid is None
+    assert f"pid={process.pid} " in repr(process)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid or 0, 0)
     assert "it asks for 1000 cpus" in capsys.readouterr().err
 
 

@@ -61,6 +61,18 @@ def test_functions_of_main_go_by_value() -> None:
     assert reduction.loads(data)(3) == 8
 
 
+def test_many_values_are_pickled_as_if_each_were_alone() -> None:
+    module: dict[str, Any] = {"__name__": "__main__"}
+    exec("def add(x): return x + offset\noffset = 5", module)
+    shared = [1, "two"]
+    dumper = reduction.Dumper()
+    for value in (shared, {"a": shared}, np.arange(3), [np.arange(1000.0), shared], module["add"], module["add"], 5):
+        assert dumper.dumps(value) == reduction.dumps(value)
+    with pytest.raises(TypeError, match="not like this"):
+        dumper.dumps([shared, np.arange(1000.0), Strange()])
+    assert dumper.dumps(shared) == reduction.dumps(shared)
+
+
 def test_what_cannot_be_pickled_raises_what_the_library_does() -> None:
     for value in (threading.Lock(), Strange()):
         with pytest.raises(TypeError) as ours:

@@ -18,7 +18,7 @@ import pytest
 import fibernb as fnb
 import fibernb.multiprocessing as multiprocessing
 from fibernb.client.cluster import Cluster
-from fibernb.errors import ClusterError, ConfigError, RemoteTraceback, RingBroken
+from fibernb.errors import ClusterError, ConfigError, RemoteTraceback, RingBroken, TaskUnschedulable
 from fibernb.multiprocessing.ring import Ring, RingMember, RingNode, current_ring
 from tests.multiprocessing.conftest import Place, wait_until
 
@@ -136,6 +136,16 @@ def test_meta(cluster: Cluster) -> None:
         return fnb.get_runtime_context().get_assigned_resources()["CPU"]
 
     assert Ring(1, function).run() == [1.0]
+
+
+@fnb.meta(cpu=500)
+def giant(rank: int, size: int) -> None: ...
+
+
+def test_a_ring_that_needs_more_than_there_can_be(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TaskUnschedulable, match="500 cpus"):
+        Ring(2, giant).run()
+    assert "could not be started" not in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_the_ring(place: Place) -> None:

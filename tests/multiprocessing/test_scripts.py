@@ -90,6 +90,33 @@ def test_the_exit_code_of_a_script_is_its_own(place: Place, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["python", "fibernb run"])
+def test_tracebacks_show_where_a_script_is_wherever_it_was_called(place: Place, how: str) -> None:
+    code = """
+        import fibernb.multiprocessing as mp
+        def fail():
+            raise ValueError("no such luck")
+        print(__file__)
+        process = mp.Process(target=fail)
+        process.start()
+        process.join()
+        fail()
+    """
+    *call, script = command(place, how, code)
+    done = subprocess.run(
+        [*call, "script.py"],
+        cwd=Path(script).parent,
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, script + "\n")
+    lines = [line for line in done.stderr.splitlines() if "script.py" in line]
+    assert lines == [f'  File "{script}", line {line}' for line in ("4, in fail", "9, in <module>", "4, in fail")]
+
+
+@pytest.mark.parametrize("how", ["python", "fibernb run"])
 def test_ctrl_c_ends_the_processes_of_a_script(place: Place, how: str, tmp_path: Path) -> None:
     code = """
         import sys, time

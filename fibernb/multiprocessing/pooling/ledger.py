@@ -26,6 +26,7 @@ from fibernb.multiprocessing.pooling.pace import CHUNK_S
 STRAGGLE_S: Final = 0.005  # what waits at a worker that was not heard of for so long is taken back
 BUSY_BYTES: Final = 2**15  # more is not sent to a busy worker: it does not read, so the connection could fill up
 BUSY_PIECES: Final = 64
+LEAST_S: Final = 0.0005  # work that is not divided any more: a message costs half as much
 
 
 class Failure(NamedTuple):
@@ -234,7 +235,10 @@ class Ledger:
     def _share(self, hand: Hand) -> int:
         """How many of the items that wait the worker can be given now, so that there are some for the others."""
         share = self.waiting() // (2 * len(self.hands))
-        return max(1, share) if not hand.held or not self._others_idle(hand) else share
+        if hand.held and self._others_idle(hand):
+            return share
+        head = self._head()
+        return max(1, share, 0 if head is None else head.pace.fitting(LEAST_S))
 
     def _most(self, hand: Hand, job: Job) -> int:
         """How many items of this job the worker can be given now."""

@@ -44,6 +44,12 @@ class Member:
         self.forget: list[int] = []  # functions that it need not keep
         self._sending = threading.Lock()
 
+    @property
+    def problem(self) -> BaseException | None:
+        """Why its process could not be started, if it could not."""
+        problem: BaseException | None = self.process.problem
+        return problem
+
     def send_work(self, pieces: list[Piece], pickle_of: Callable[[int], bytes]) -> None:
         """Send pieces, with the functions that it does not have yet."""
         with self._sending:
@@ -106,6 +112,7 @@ def hire(
             process = make_process(context, target=work, args=(theirs, initializer, initargs))
             process.name = process.name.replace("Process", "PoolWorker")
             process.daemon = True
+            process.tells_problem = False  # the pool's results do
             if needs:
                 setattr(process, ATTRIBUTE, dict(needs))
             process.start()

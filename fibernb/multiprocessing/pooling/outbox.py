@@ -25,6 +25,7 @@ class Outbox:
         self._channel = channel
         self._lock = threading.Lock()
         self._sending = threading.Lock()
+        self._dumper = reduction.Dumper()
         self._piece = 0
         self._fixed: list[Any] = []
         self._pickled: list[bytes] = []
@@ -85,7 +86,7 @@ class Outbox:
 
     def _add_pickled(self, value: Any) -> bool:
         try:
-            self._pickled.append(reduction.dumps(value))
+            self._pickled.append(self._dumper.dumps(value))
         except Exception as error:  # noqa: BLE001  whatever a user's class raises
             self.fail(MaybeEncodingError(error, value), remote=False)
             return False

@@ -9,26 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fibernb.client.interrupts import Deferral
+from fibernb.errors import TaskUnschedulable
 from fibernb.multiprocessing.pooling import members, packing
+from fibernb.multiprocessing.pooling.asking import Asking
 from fibernb.multiprocessing.pooling.codes import Codes
 from fibernb.multiprocessing.pooling.demand import Demand
 from fibernb.multiprocessing.pooling.failures import broken, died
 from fibernb.multiprocessing.pooling.jobs import Job, Span
 from fibernb.multiprocessing.pooling.ledger import STRAGGLE_S, Ledger
 from fibernb.multiprocessing.pooling.members import Member
-from fibernb.multiprocessing.pooling.messages import (
-    Answers,
-    Blobs,
-    Form,
-    GiveBack,
-    GivenBack,
-    Ready,
-    Stop,
-    ToOwner,
-)
+from fibernb.multiprocessing.pooling.messages import Answers, Blobs, Form, GiveBack, GivenBack, Ready, Stop, ToOwner
 from fibernb.multiprocessing.pooling.results import Result
 from fibernb.multiprocessing.pooling.sender import Order, Sender
 from fibernb.multiprocessing.pooling.staff import Staff
@@ -45,7 +38,7 @@ class Told(NamedTuple):
     values: Blobs
 
 
-class Results(dict[int, Any]):
+class Results(dict[int, Result]):
     """The results that are not complete, by the number of their job; they take themselves out."""
 
     def __init__(self, on_done: Callable[[int], object]) -> None:
@@ -80,9 +73,9 @@ class Owner:
     ) -> None:
         self.results = Results(self._forget)
         self.codes = Codes()
-        self.staff = Staff(lambda: hire(self.needs), self._take_in, self._lose)
+        self.staff = Staff(lambda: hire(self.asking.current), self._take_in, self._lose)
         self.wanted = wanted
-        self.needs: dict[str, float] = {}  # of every worker, as `fibernb.meta` has them
+        self.asking = Asking()
         self.is_ending = False
         self._quota = quota
         self._demand = demand
@@ -105,8 +98,10 @@ class Owner:
 
     # ---- calls --------------------------------------------------------------------------------------------
 
-    def submit(self, job: Job, result: Result) -> None:
-        """Run a job; its result, which is in `results` already, is told."""
+    def submit(self, job: Job, result: Result, needs: Mapping[str, float]) -> None:
+        """Run a job, which needs so much; its result, which is in `results` already, is told."""
+        if needs:
+            self._require(job.number, needs)
         with self._whole:
             if self._broken is not None:
                 result.give_up(self._broken)
@@ -158,12 +153,11 @@ class Owner:
         self.wanted = wanted
         self.staff.wake()
 
-    def require(self, needs: Mapping[str, float]) -> None:
-        """A function asks for more than the workers have: others, which ask the cluster for that, take their place."""
+    def _require(self, number: int, needs: Mapping[str, float]) -> None:
+        """Should a job need more than the workers have, others take their place, who ask the cluster for that."""
         with self._lock:
-            if all(self.needs.get(name, 0) >= amount for name, amount in needs.items()):
+            if not self.asking.add(number, needs):
                 return
-            self.needs = {**self.needs, **{name: max(self.needs.get(name, 0), needs[name]) for name in needs}}
             leaving = self.staff.active()
             for member in leaving:
                 self._ledger.retire(member.number)
@@ -289,6 +283,7 @@ class Owner:
             member.is_ready = True
             self._failed_starts = self._unfit_starts = 0
             self._members[member.number] = member
+            self.asking.granted(member.process)
             self._ledger.join(member.number, self._quota, now)
             if member.is_dismissed:
                 self._ledger.retire(member.number)
@@ -330,12 +325,24 @@ class Owner:
         self._sender.send(orders)
         for failure in failures:
             self._fail(failure.job, [(failure.item, died(member.process, failure))])
-        if not member.is_ready and not member.is_dismissed:
+        if isinstance(member.problem, TaskUnschedulable):
+            self._deny(member, member.problem)
+        elif not member.is_ready and not member.is_dismissed:
             self._failed_starts += 1
             if self._unfit_starts >= UNFIT_STARTS and self._unfit is not None:
                 self._break(self._unfit)
             elif self._failed_starts >= max(FAILED_STARTS, 3 * self.wanted):
                 self._break(broken(member.process, self._failed_starts))
+
+    def _deny(self, member: Member, error: TaskUnschedulable) -> None:
+        """The cluster can never have what this worker asked for."""
+        with self._lock:
+            jobs = self.asking.denied(member.process)
+        if jobs is None:
+            self._break(error)
+        for number in jobs or ():
+            if (result := self._dropped(number)) is not None:
+                result.refuse(error)
 
     # ---- results ------------------------------------------------------------------------------------------
 
@@ -351,12 +358,16 @@ class Owner:
         self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
-        for number, result in list(self.results.items()):
-            job = self._jobs.get(number)
-            if job is not None:
-                with self._lock:
-                    self._ledger.drop(job)
-            result.give_up(error)
+        for number in list(self.results):
+            if (result := self._dropped(number)) is not None:
+                result.give_up(error)
+
+    def _dropped(self, number: int) -> Result | None:
+        """Run no more of a job. Its result, if that is not complete."""
+        if (job := self._jobs.get(number)) is not None:
+            with self._lock:
+                self._ledger.drop(job)
+        return self.results.get(number)
 
     def _give_up_abandoned(self) -> None:
         with self._lock:
@@ -369,6 +380,7 @@ class Owner:
     def _forget(self, number: int) -> None:
         """A job is done, or nobody waits for it any more."""
         job = self._jobs.pop(number, None)
+        self.asking.forget(number)
         if job is not None and job.function in self._passing:
             self._forget_function(job.function)
         if self._is_closing and not self.results:

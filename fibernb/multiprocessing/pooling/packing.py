@@ -17,6 +17,7 @@ from fibernb.multiprocessing.pooling.messages import Blobs, Form
 from fibernb.serialize import dumps_error, loads_error
 
 PROTOCOL: Final = 5
+PICKLE: Final = pickle.PROTO[0]  # how every pickle begins
 
 FIXED: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
 
@@ -31,7 +32,8 @@ def pack(objects: Sequence[Any]) -> Blobs:
     """Pickle items. Raises whatever the pickling of one of them raises."""
     if FIXED.issuperset(map(type, objects)) or all(map(is_fixed, objects)):
         return together(objects)
-    return Blobs(form=Form.APART, data=[reduction.dumps(value) for value in objects])
+    dumps = reduction.dumps if len(objects) == 1 else reduction.Dumper().dumps
+    return Blobs(form=Form.APART, data=[dumps(value) for value in objects])
 
 
 def together(objects: Sequence[Any]) -> Blobs:
@@ -44,7 +46,7 @@ def unpack(blobs: Blobs) -> Iterable[Any]:
     if blobs.form is Form.TOGETHER:
         loaded: list[Any] = pickle.loads(blobs.data[0])
         return loaded
-    return map(reduction.loads, blobs.data)
+    return [pickle.loads(data) if data[0] == PICKLE else reduction.loads(data) for data in blobs.data]
 
 
 def pack_error(error: BaseException, *, remote: bool = True) -> Blobs:

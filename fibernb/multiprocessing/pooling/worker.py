@@ -49,8 +49,10 @@ def work(connection: Connection, initializer: Callable[..., object] | None, init
             channel.send(Unfit(error=pack_error(error).data[0]))
             raise
     try:
-        channel.send(Ready())
-        Worker(channel).run()
+        worker = Worker(channel)
+        signal.signal(signal.SIGINT, worker.look)
+        channel.send(Ready())  # from now on interrupts may come
+        worker.run()
     except (EOFError, OSError) as error:
         util.debug(f"the owner of the pool has gone: {error}")
 
@@ -91,6 +93,7 @@ class Worker:
         self._calls = 0  # that have been made
         self._call = 0  # the number of the one that is made now, which may be interrupted; 0: none
         self._stopped: set[int] = set()  # jobs that nobody wants
+        self._is_summoned = False  # while nothing ran, the owner has sent something that cannot wait
         self._is_leaving = False
         self._pickles: dict[int, bytes] = {}
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -99,7 +102,6 @@ class Worker:
 
     def run(self) -> None:
         """Take pieces and run them, until there are no more."""
-        signal.signal(signal.SIGINT, self._look)
         threading.Thread(target=self._watch, name="fibernb-pool-watch", daemon=True).start()
         while (piece := self._next()) is not None:
             self._run(piece)
@@ -125,13 +127,18 @@ class Worker:
         try:
             call = CALLERS[piece.shape](self._function(piece.function))
             items = deque(unpack(piece.items))
-        except Exception as error:  # noqa: BLE001  whatever a user's class raises while it is loaded
+        except SystemExit:
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever a user's class raises while it is loaded
             self._refuse(piece, error)
             return
         self._running = Running(piece, items)
         if (piece.goes_on or len(items) > 1 or self._backlog) and not self._watching.is_set():
             self._watching.set()
         self._outbox.begin(piece.number)
+        if self._is_summoned:
+            self._is_summoned = False
+            self._read_at_once()
         self._run_items(call, items)
         self._running = None
 
@@ -148,7 +155,9 @@ class Worker:
                 self._call = number
                 value = call(item)
                 self._call = 0
-            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  whatever the user's function raises
+            except SystemExit:  # it asks for the end of this process
+                raise
+            except BaseException as error:  # noqa: BLE001  whatever the user's function raises
                 self._call = 0
                 outbox.fail(error)
             else:
@@ -160,7 +169,7 @@ class Worker:
             self._functions[number] = reduction.loads(self._pickles.pop(number)) if number else _call_whole
         return self._functions[number]
 
-    def _refuse(self, piece: Piece, error: Exception) -> None:
+    def _refuse(self, piece: Piece, error: BaseException) -> None:
         self._outbox.begin(piece.number)
         for _ in range(piece.count):
             self._outbox.fail(error)
@@ -211,9 +220,10 @@ class Worker:
         running = self._running
         return bool(self._call) and running is not None and running.piece.job in self._stopped
 
-    def _look(self, _number: int, _frame: FrameType | None) -> None:
+    def look(self, _number: int, _frame: FrameType | None) -> None:
         """The owner has sent something that cannot wait for the end of the item that runs: called by SIGINT."""
         if not self._call:
+            self._is_summoned = True
             return
         self._read_at_once()
         if self._runs_in_vain():

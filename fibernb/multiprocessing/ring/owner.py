@@ -123,6 +123,7 @@ class _Watch:
         seat.connection, seat.generation = own, self._generation
         arguments = (theirs, self._position(seat), ring.func, ring.initializer, ring.initargs)
         seat.process = Process(target=live, args=arguments, name=f"Ring-{seat.rank}")
+        seat.process.tells_problem = False  # the ring raises it
         needs = needs_of(ring.func)
         if needs:
             setattr(seat.process, ATTRIBUTE, needs)
@@ -178,6 +179,10 @@ class _Watch:
     def _lose(self, seat: _Seat) -> None:
         """A member has ended without a word."""
         seat.process.join()
+        problem = seat.process.problem
+        if problem is not None:
+            self._finish(seat, problem, f"could not be started: {problem}")
+            return
         if seat.generation < self._generation:  # the ring has been rebuilt for its sake
             self._replace(seat)
             return

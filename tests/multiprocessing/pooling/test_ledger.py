@@ -59,8 +59,14 @@ def test_tiny_items_travel_in_hundreds() -> None:
 
 def test_few_items_are_shared_by_all_workers() -> None:
     ledger = ledger_of(4)
-    ledger.add(job_of(8, 5e-6))
+    ledger.add(job_of(8, 5e-3))
     assert [len(held) for held in deal(ledger).values()] == [1, 1, 1, 1]
+
+
+def test_few_tiny_items_are_not_divided() -> None:
+    ledger = ledger_of(4)
+    ledger.add(job_of(150, 5e-6))
+    assert [spans(held) for held in deal(ledger).values()] == [[(0, 100)], [(100, 150)]]
 
 
 def test_short_items_are_sent_ahead_long_ones_not() -> None:
