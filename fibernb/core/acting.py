@@ -68,7 +68,7 @@ def _refuse_name(board: Board, client: Client, message: CreateActor, namesake: A
     name = message.options.name
     problem = (
         f"there is an actor named {name!r} already: take that one with get_actor({name!r}) or get_if_exists=True, or "
-        f"end it with kill(get_actor({name!r})), or choose another name"
+        f"put this one in its place with replace=True (kill(get_actor({name!r})) ends it), or choose another name"
     )
     if message.request:
         board.tell_client(client, ActorFound(request=message.request, problem=problem))
@@ -130,7 +130,7 @@ def creation(actor: Actor) -> Call:
 
 def make(board: Board, actor: Actor) -> None:
     """Begin the task that makes an actor, or makes it again."""
-    options = TaskOptions(name=f"{actor.title}.__init__", max_retries=0)
+    options = TaskOptions(name=f"{actor.class_name or 'the actor'}.__init__", max_retries=0)
     key = (board.internal.id, actor.function.digest, None, b"", actor.id)
     group = actor.maker = Group(key, board.internal, actor.function, options, None, actor.id)
     group.live = 1
@@ -201,7 +201,7 @@ def _no_call(board: Board, actor: Actor | None, options: TaskOptions) -> bytes:
 def _refuse(board: Board, client: Client, message: CallActor, value: bytes) -> None:
     for call in message.calls:
         if call.id not in board.answers and call.id not in board.tasks:
-            answer_at_once(board, client, call.id, value, message.options)
+            answer_at_once(board, client, call.id, value, message.options, message.actor)
 
 
 def _died(actor: Actor) -> bytes:
@@ -417,5 +417,6 @@ def _drain_seat(board: Board, actor: Actor, now: float) -> None:
 def forget(board: Board, actor: Actor) -> None:
     """The last of an actor: it is dead, has no engine, and nobody can ask for it."""
     del board.actors[actor.id]
+    board.history.bury(actor)
     board.objects.watched.discard(actor.id)
     board.functions.drop(actor.function.digest)

@@ -192,11 +192,14 @@ class Actor:
         return self.state is ActorState.DEAD
 
     @property
+    def class_name(self) -> str:
+        return self.create.options.class_name or self.function.name
+
+    @property
     def title(self) -> str:
         """For people."""
-        options = self.create.options
-        name = options.class_name or self.function.name or "the actor"
-        return f"{name} {options.name!r}" if options.name else name
+        name, own_name = self.class_name or "the actor", self.create.options.name
+        return f"{name} {own_name!r}" if own_name else name
 
     @property
     def sequential(self) -> bool:

@@ -101,7 +101,7 @@ class Board:
         self.answers: dict[ObjectId, Result] = {}  # that are not acknowledged
         self.part_of: dict[ObjectId, TaskId] = {}  # further values of tasks that return several
         self.objects = Objects()
-        self.history = History(settings.max_spans)
+        self.history = History(settings.max_spans, settings.max_past_actors)
         self.streams: dict[TaskId, Stream] = {}  # of streaming tasks that have given something, or were taken from
         self.functions = Functions()
         self.internal = Client(INTERNAL_CLIENT, 0.0, None)

@@ -48,6 +48,8 @@ def _end_one(board: Board, task: Task, result: Result, receipt: Receipt | None) 
         withdraw(board, task)
         move_task(task, _ENDS[result.outcome])
         board.counts.failed += 1
+        engine = board.engines.get(task.engine)
+        board.history.end_badly(task.id, task.group.title, task.state, task.group.actor, engine)
     else:
         move_task(task, _FINISHED)
         board.counts.finished += 1
@@ -241,5 +243,6 @@ def enqueue(board: Board, task: Task) -> None:
         board.awake[task.rank] = None
 
 
-def cancelled(board: Board, task: Task, reason: str = "it was cancelled") -> Result:
-    return Result(task.id, board.errors.cancelled(reason), Outcome.CANCELLED)
+def cancelled(board: Board, task: Task, reason: str = "it was cancelled", *, engine_replaced: bool = False) -> Result:
+    """The answer of a task that was cancelled."""
+    return Result(task.id, board.errors.cancelled(reason, engine_replaced), Outcome.CANCELLED)

@@ -32,7 +32,7 @@ class ErrorFactory(Protocol):
 
     def actor_died(self, actor: str, reason: str, exit_code: int | None = None) -> bytes: ...
 
-    def cancelled(self, reason: str) -> bytes: ...
+    def cancelled(self, reason: str, engine_replaced: bool = False) -> bytes: ...
 
     def unschedulable(self, asked: str, available: str) -> bytes: ...
 
@@ -57,7 +57,7 @@ class ErrorValues:
 
     def __init__(self, dumps: Callable[[BaseException], bytes] = dump_error) -> None:
         self._dumps = dumps
-        self._cancelled: dict[str, bytes] = {}  # a whole map may be cancelled at once
+        self._cancelled: dict[tuple[str, bool], bytes] = {}  # a whole map may be cancelled at once
 
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return self._dumps(WorkerDied(rank, node, exit_code, last_output, evidence))
@@ -68,10 +68,13 @@ class ErrorValues:
     def actor_died(self, actor: str, reason: str, exit_code: int | None = None) -> bytes:
         return self._dumps(ActorDied(f"{actor} does not answer: {reason}", exit_code))
 
-    def cancelled(self, reason: str) -> bytes:
-        if reason not in self._cancelled:
-            self._cancelled[reason] = self._dumps(TaskCancelled(reason))
-        return self._cancelled[reason]
+    def cancelled(self, reason: str, engine_replaced: bool = False) -> bytes:
+        key = (reason, engine_replaced)
+        if key not in self._cancelled:
+            error = TaskCancelled(reason)
+            error.engine_replaced = engine_replaced
+            self._cancelled[key] = self._dumps(error)
+        return self._cancelled[key]
 
     def unschedulable(self, asked: str, available: str) -> bytes:
         text = (

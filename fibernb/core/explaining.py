@@ -10,7 +10,7 @@ from fibernb.core.nodes import describe, held_seats, listed
 from fibernb.core.seats import Seat
 from fibernb.core.special import Options
 from fibernb.core.states import ActorState, SeatState, TaskState
-from fibernb.core.tasks import Group
+from fibernb.core.tasks import ANY_RANK, Group, Task
 from fibernb.model import rank_name
 
 SHOWN: Final = 3  # of a kind
@@ -22,6 +22,23 @@ def pending(board: Board, tasks: Counter[TaskState]) -> list[str]:
     if board.recovering:
         reasons.append(f"the hub was restarted: {len(board.recovering)} engines have not told yet what they have")
     return reasons
+
+
+def why(board: Board, task: Task) -> str:
+    """What one task waits for; empty when it does not wait."""
+    if task.state is TaskState.WAITING:
+        return "its inputs"
+    if task.state is not TaskState.QUEUED:
+        return ""
+    group = task.group
+    actor = board.actors.get(group.actor)
+    if actor is not None:
+        return f"the actor {actor.title}, which is {actor.state.name}"
+    if task.rank != ANY_RANK:
+        return f"{rank_name(task.rank)}, which was chosen"
+    if not board.scaling.seats:
+        return "seats, and none are declared: scale up"
+    return "a seat to fall idle" if group.plain else _wanted(group.options)
 
 
 def _tasks(board: Board, tasks: Counter[TaskState]) -> list[str]:

@@ -1,15 +1,24 @@
-"""What ran where and when, for those who look: one record a message, never one a task, and not more than so many."""
+"""What was, for those who look, and never more than so much of it.
+
+What ran where and when takes one record a message and not one a task. Tasks that ended without a value have a record
+each, for many of them no engine has ever answered: they were cancelled in a queue, could not be placed, or died with
+their engine. Actors have one when nobody can ask for them any more.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+import itertools
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
 
+from fibernb.core.actors import Actor
 from fibernb.core.messages import Done
 from fibernb.core.seats import Engine
+from fibernb.core.states import TaskState
 from fibernb.model import EngineId, ObjectId, Rank, Result, TaskId
 
 Ids: TypeAlias = range | tuple[TaskId, ...]
@@ -36,13 +45,50 @@ class Span(msgspec.Struct, frozen=True, gc=False):
         return self.began_s + self.run_s
 
 
+class Ending(msgspec.Struct, frozen=True, gc=False):
+    """A task that ended without a value. ``after``: how many spans there were before. ``engine``: 0 for none."""
+
+    id: TaskId
+    name: str
+    state: str
+    actor: ObjectId
+    engine: EngineId
+    rank: Rank | None
+    after: int
+
+
+Numbered: TypeAlias = tuple[float, Span | Ending]
+
+
+class PastActor(msgspec.Struct, frozen=True, gc=False):
+    """An actor that is dead, and that nobody can ask for any more."""
+
+    id: ObjectId
+    class_name: str
+    name: str
+    namespace: str
+    detached: bool
+    restarts: int
+    max_restarts: int
+    ended: str
+
+
 class History:
-    """The last spans, oldest first. ``total``: how many there were."""
+    """The last spans, oldest first, and what ended badly. ``total``: how many spans there were.
 
-    __slots__ = ("_spans", "total")
+    Parameters
+    ----------
+    limit : spans to keep, and as many endings of tasks.
+    max_actors : actors to keep that are no more; they are in ``actors``, oldest first.
+    """
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_endings", "_limit", "_spans", "actors", "total")
+
+    def __init__(self, limit: int, max_actors: int = 0) -> None:
         self._spans: deque[Span] = deque(maxlen=limit)
+        self._endings: OrderedDict[TaskId, Ending] = OrderedDict()
+        self._limit = limit
+        self.actors: deque[PastActor] = deque(maxlen=max_actors)
         self.total = 0
 
     def add(self, engine: Engine, function: str, done: Done, results: list[Result], failed: list[TaskId]) -> None:
@@ -52,8 +98,50 @@ class History:
         span = Span(engine.id, engine.rank, function, ids, done.began_s, done.run_s, tuple(failed), engine.actor)
         self._spans.append(span)
 
+    def end_badly(
+        self, task_id: TaskId, name: str, state: TaskState, actor: ObjectId = 0, engine: Engine | None = None
+    ) -> None:
+        """Note that a task has failed or was cancelled. ``engine``: where that was, if it is there still."""
+        at, rank = (0, None) if engine is None else (engine.id, engine.rank)
+        self._endings.pop(task_id, None)
+        self._endings[task_id] = Ending(task_id, name, state.name, actor, at, rank, self.total)
+        if len(self._endings) > self._limit:
+            self._endings.popitem(last=False)
+
+    def bury(self, actor: Actor) -> None:
+        """Note an actor that is no more."""
+        options = actor.create.options
+        past = PastActor(
+            actor.id,
+            actor.class_name,
+            options.name,
+            options.namespace,
+            options.detached,
+            actor.restarts,
+            options.max_restarts,
+            actor.ended,
+        )
+        self.actors.append(past)
+
+    def state_of(self, failed: TaskId) -> str:
+        """How a task ended that did not end well."""
+        ending = self._endings.get(failed)
+        return "FAILED" if ending is None else ending.state
+
     def newest_first(self) -> Iterator[Span]:
         return reversed(self._spans)
+
+    def ended(self) -> Iterator[Span | Ending]:
+        """What has ended, the last first: spans, and endings of tasks that stand in none of them."""
+        spans: Iterator[Numbered] = zip(itertools.count(self.total - 1, -1), self.newest_first(), strict=False)
+        endings: Iterator[Numbered] = ((ending.after - 0.5, ending) for ending in reversed(self._endings.values()))
+        told: set[TaskId] = set()
+        for _, what in heapq.merge(spans, endings, key=lambda pair: -pair[0]):
+            if isinstance(what, Span):
+                told.update(what.failed)
+                yield what
+            elif what.id not in told:
+                yield what
 
 
 def _ids(results: list[Result]) -> Ids:

@@ -42,11 +42,16 @@ def _goes_on(board: Board, task: Task, begun: bool) -> bool:
 
 def _last_word(board: Board, task: Task, engine: Engine, event: EngineExited) -> Result:
     if task.cancelling:
-        return cancelled(board, task)
+        return cancelled(board, task, _replaced_because(engine), engine_replaced=True)
     evidence = "; ".join(part for part in (event.evidence, engine.doomed) if part)
     died = board.errors.out_of_memory if engine.short else board.errors.worker_died
     value = died(engine.rank, engine.node, event.exit_code, event.last_output, evidence)
     return Result(task.id, value, Outcome.ERROR)
+
+
+def _replaced_because(engine: Engine) -> str:
+    reason = engine.doomed or "it had ended by itself"
+    return f"it was cancelled, and its engine was replaced: {reason}"
 
 
 def _queue_again(board: Board, tasks: list[Task], suspect: bool) -> None:

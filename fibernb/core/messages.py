@@ -73,12 +73,14 @@ class Remember(Message, frozen=True, kw_only=True):
     """A call to repeat on every new engine of the ranks (None: every rank) before anything else runs there.
 
     It is dropped when later ones have taken over all of its ``keys`` for the same ranks. Nothing is run now.
+    ``refs`` are objects that its arguments stand in; they are kept as long as it is.
     """
 
     keys: tuple[str, ...]
     function: Digest
     args: list[bytes]  # one for all, or one for each of the ranks
     ranks: list[Rank] | None = None
+    refs: tuple[ObjectId, ...] = ()
 
 
 class PutObjects(Message, frozen=True, kw_only=True):
@@ -222,7 +224,7 @@ class StateRequest(Message, frozen=True, kw_only=True):
     """Ask for rows of what there is, or was: see `State`."""
 
     request: int
-    kind: str  # "tasks", "actors", "objects", "engines", "groups", "nodes" or "spans"
+    kind: str  # "tasks", "actors", "all actors" (past ones too), "objects", "engines", "groups", "nodes" or "spans"
     limit: int = 10_000
     where: dict[str, str] = {}  # a row's fields must be equal to these, as text
 

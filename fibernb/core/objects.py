@@ -141,6 +141,11 @@ class Objects:
                 if not entry.needed:
                     self.let_go(object_id)
 
+    def use_no_more(self, object_id: ObjectId) -> None:
+        """One user less, which was no task."""
+        self.entries[object_id].uses -= 1
+        self.let_go(object_id)
+
     def release(self, object_id: ObjectId) -> None:
         """One holder less."""
         entry = self.entries[object_id]

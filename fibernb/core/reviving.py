@@ -7,6 +7,8 @@ begun to make the actor does not count as one of its restarts.
 
 from __future__ import annotations
 
+from typing import Final
+
 from fibernb.core.acting import NONE_VALUE, end_actor, leave_seat, make, register
 from fibernb.core.actors import Actor
 from fibernb.core.auxiliary import take_seat
@@ -25,6 +27,8 @@ from fibernb.core.tasks import Task, may_try_again, move_task
 from fibernb.errors import WorkerDied
 from fibernb.model import Outcome, Result, TaskId
 
+BEGUN: Final = "the actor is restarted, but this call may have begun, and its max_task_retries are used up"
+
 
 def lose_actor(board: Board, engine: Engine, event: EngineExited) -> None:
     """Decide about an actor, and everything that its engine held."""
@@ -34,7 +38,6 @@ def lose_actor(board: Board, engine: Engine, event: EngineExited) -> None:
     for task in held:
         move_task(task, TaskState.LOST)
     maker = next((task for task in held if task.id == actor.id), None)
-    why = _reason(engine, event)
     if actor.dead:
         restarts = False
         actor.exit_code = event.exit_code if actor.exit_code is None else actor.exit_code
@@ -43,20 +46,21 @@ def lose_actor(board: Board, engine: Engine, event: EngineExited) -> None:
     else:
         restarts = _restart(actor)
         if not restarts:
-            end_actor(board, actor, why + _restarts_used(actor), None, event.exit_code)
-    _sort_out(board, actor, held, restarts, why, engine)
+            end_actor(board, actor, _reason(engine, event, _restarts_used(actor)), None, event.exit_code)
+    _sort_out(board, actor, held, restarts, _reason(engine, event, BEGUN), engine)
     if restarts and maker is None and actor.id not in board.tasks:
         make(board, actor)
 
 
-def _reason(engine: Engine, event: EngineExited) -> str:
-    evidence = "; ".join(part for part in (event.evidence, engine.doomed) if part)
+def _reason(engine: Engine, event: EngineExited, consequence: str) -> str:
+    """How the engine ended, what follows for the actor, and after that what the engine wrote last."""
+    evidence = "; ".join(part for part in (event.evidence, engine.doomed, consequence) if part)
     return str(WorkerDied(engine.rank, engine.node, event.exit_code, event.last_output, evidence))
 
 
 def _restarts_used(actor: Actor) -> str:
     count = actor.restarts
-    return f" (all of its max_restarts={count} have been used)" if count else " (max_restarts is 0)"
+    return f"all of its max_restarts={count} have been used" if count else "max_restarts is 0"
 
 
 def _restart(actor: Actor) -> bool:
@@ -88,12 +92,8 @@ def _sort_out(board: Board, actor: Actor, held: list[Task], restarts: bool, why:
 def _last_word(board: Board, actor: Actor, task: Task, restarts: bool, why: str) -> Result:
     if task.cancelling and not actor.create.options.is_process:
         return cancelled(board, task)
-    if restarts:
-        why += "; the actor is restarted, but this call may have begun, and its max_task_retries are used up"
-    else:
-        why = actor.ended
-    exit_code = None if restarts else actor.exit_code
-    return Result(task.id, board.errors.actor_died(actor.title, why, exit_code), Outcome.ERROR)
+    reason, exit_code = (why, None) if restarts else (actor.ended, actor.exit_code)
+    return Result(task.id, board.errors.actor_died(actor.title, reason, exit_code), Outcome.ERROR)
 
 
 def keeps_seat(board: Board, seat: Seat) -> bool:

@@ -10,17 +10,20 @@ import msgspec
 
 from fibernb.core.actors import Actor
 from fibernb.core.board import Board
-from fibernb.core.history import Span
+from fibernb.core.explaining import why
+from fibernb.core.history import Ending, PastActor, Span
 from fibernb.core.messages import State, StateRequest
 from fibernb.core.objects import Entry
 from fibernb.core.placements import Placement
 from fibernb.core.reporting import node_statuses, seat_status
-from fibernb.core.states import TaskState
+from fibernb.core.states import ActorState, TaskState
 from fibernb.core.tasks import Task
 from fibernb.model import ClientId, ObjectId, Resources, rank_name
 from fibernb.serialize.frames import value_bytes
 
 Row: TypeAlias = dict[str, object]
+
+_NOWHERE: Final[Row] = {"rank": None, "engine": None, "pid": None, "node": "", "queued": 0, "running": 0}
 
 
 def state(board: Board, request: StateRequest, now: float) -> State:
@@ -69,6 +72,7 @@ def _live_tasks(board: Board) -> Iterator[Row]:
             "engine": None if engine is None else engine.id,
             "node": "" if engine is None else engine.node,
             "waits_for": _waits_for(board, task),
+            "why": why(board, task),
         }
 
 
@@ -80,20 +84,26 @@ def _waits_for(board: Board, task: Task) -> list[str]:
 
 
 def _ended_tasks(board: Board) -> Iterator[Row]:
-    for span in board.history.newest_first():
-        failed = set(span.failed)
-        engine = board.engines.get(span.engine)
-        for id_ in reversed(span.ids):
+    for what in board.history.ended():
+        engine = board.engines.get(what.engine)
+        shared = {
+            "actor_id": name_of(what.actor),
+            "rank": what.rank,
+            "engine": what.engine or None,
+            "node": "" if engine is None else engine.node,
+        }
+        if isinstance(what, Ending):
+            yield {"task_id": name_of(what.id), "name": what.name, "state": what.state, **shared}
+            continue
+        failed = set(what.failed)
+        for id_ in reversed(what.ids):
             yield {
                 "task_id": name_of(id_),
-                "name": span.function,
-                "state": "FAILED" if id_ in failed else "FINISHED",
-                "actor_id": name_of(span.actor),
-                "rank": span.rank,
-                "engine": span.engine,
-                "node": "" if engine is None else engine.node,
-                "began_s": span.began_s,
-                "ended_s": span.ended_s,
+                "name": what.function,
+                "state": board.history.state_of(id_) if id_ in failed else "FINISHED",
+                **shared,
+                "began_s": what.began_s,
+                "ended_s": what.ended_s,
             }
 
 
@@ -200,7 +210,7 @@ def _actor(board: Board, actor: Actor) -> Row:
     engine = None if seat is None else seat.engine
     return {
         "actor_id": name_of(actor.id),
-        "class_name": options.class_name or actor.function.name,
+        "class_name": actor.class_name,
         "name": options.name,
         "namespace": options.namespace,
         "state": actor.state.name,
@@ -214,6 +224,26 @@ def _actor(board: Board, actor: Actor) -> Row:
         "queued": actor.calls.count,
         "running": 0 if engine is None else len(engine.line),
         "ended": actor.ended,
+    }
+
+
+def _all_actors(board: Board) -> Iterator[Row]:
+    """Those that there are, then those that nobody can ask for any more, the last ones first."""
+    return chain(_actors(board), map(_past_actor, reversed(board.history.actors)))
+
+
+def _past_actor(past: PastActor) -> Row:
+    return {
+        "actor_id": name_of(past.id),
+        "class_name": past.class_name,
+        "name": past.name,
+        "namespace": past.namespace,
+        "state": ActorState.DEAD.name,
+        "detached": past.detached,
+        "restarts": past.restarts,
+        "max_restarts": past.max_restarts,
+        **_NOWHERE,
+        "ended": past.ended,
     }
 
 
@@ -259,6 +289,7 @@ _KINDS: Final[dict[str, Callable[[Board, float], Iterable[Row]]]] = {
     "objects": lambda board, _: _objects(board),
     "engines": _engines,
     "actors": lambda board, _: _actors(board),
+    "all actors": lambda board, _: _all_actors(board),
     "groups": lambda board, _: _groups(board),
     "nodes": lambda board, _: _nodes(board),
 }

@@ -140,7 +140,7 @@ class Scheduler:
         """An engine has said something. Who is not attached, or whose end is known, is not heard."""
         known = self._board.engines.get(engine)
         if known is None or not known.attached:
-            self._board.counts.refused += 1
+            self._board.counts.refused += not self._was_let_go(engine, known)
         elif isinstance(message, Done):
             taking.take_done(self._board, known, message, now)
             if known.redelivers:
@@ -157,6 +157,10 @@ class Scheduler:
             self._board.tell_engine(known, Exit())
         else:
             taking.take_said(self._board, message)
+
+    def _was_let_go(self, engine: EngineId, known: Engine | None) -> bool:
+        """Whether an engine only does not know yet that it is not wanted any more."""
+        return known.killed if known is not None else engine < self._board.next_engine
 
     def handle(self, event: Event, now: float) -> None:
         """Something has happened to a client, an engine or a node."""

@@ -90,7 +90,9 @@ def engine_attached(board: Board, event: EngineAttached, now: float) -> None:
     if engine is None:
         board.commands.append(KillEngine(engine=event.engine, reason="this cluster has no such engine"))
         return
-    if engine.attached or engine.killed:
+    if engine.killed:  # it was on its way when its end was decided
+        return
+    if engine.attached:
         board.counts.refused += 1
         return
     engine.attached, engine.attached_at, engine.pid = True, now, event.pid

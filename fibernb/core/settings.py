@@ -16,7 +16,8 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
 
     doubt_s: float = 10.0  # a client that came back has this long to tell again what it holds
     max_lineage_bytes: int = 256_000_000  # of calls kept to make lost values again; the oldest go first
-    max_spans: int = 20_000  # of what ran when, for those who look
+    max_spans: int = 20_000  # of what ran when, for those who look, and tasks that failed
+    max_past_actors: int = 1_000  # that are remembered, for the same
 
     interrupt_grace_s: float = 3.0  # from interrupt to kill
     exit_grace_s: float = 3.0  # from Exit to kill

@@ -17,7 +17,7 @@ from fibernb.core.messages import DefineFunction, PutObjects, Remember, Submit, 
 from fibernb.core.states import TaskState
 from fibernb.core.streams import take_item
 from fibernb.core.tasks import ANY_RANK, Group, Task, move_task
-from fibernb.model import STREAMING, Call, Outcome, Rank, Result, TaskId, TaskOptions, stream_of
+from fibernb.model import STREAMING, Call, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions, stream_of
 
 _WAITING: Final = TaskState.WAITING
 
@@ -42,8 +42,12 @@ def remember(board: Board, message: Remember) -> None:
         board.counts.refused += 1
         return
     function.users += 1
+    for object_id in message.refs:
+        entry_of(board, object_id).uses += 1
     for dropped in board.replay.remember(message):
         board.functions.drop(dropped.function)
+        for object_id in dropped.refs:
+            board.objects.use_no_more(object_id)
 
 
 def submit(board: Board, client: Client, message: Submit) -> None:
@@ -194,9 +198,12 @@ def _refuse_all(board: Board, client: Client, message: Submit, value: bytes) -> 
             answer_at_once(board, client, call.id, value, message.options)
 
 
-def answer_at_once(board: Board, client: Client, task_id: TaskId, value: bytes, options: TaskOptions) -> None:
-    """A call that cannot be accepted."""
+def answer_at_once(
+    board: Board, client: Client, task_id: TaskId, value: bytes, options: TaskOptions, actor: ObjectId = 0
+) -> None:
+    """A call that cannot be accepted. ``actor``: whose call it is."""
     board.counts.failed += 1
+    board.history.end_badly(task_id, options.name, TaskState.FAILED, actor)
     for offset in range(max(1, options.num_returns)):
         board.answers[task_id + offset] = Result(task_id + offset, value, Outcome.ERROR)
         if offset:

@@ -15,7 +15,7 @@ from fibernb.core.remaking import lose_blocks, wait_for_inputs
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.states import SeatState, TaskState
 from fibernb.core.streams import streaming_task, take_item
-from fibernb.core.tasks import ANY_RANK, Task, may_try_again, move_task
+from fibernb.core.tasks import ANY_RANK, Group, Task, may_try_again, move_task
 from fibernb.model import ObjectId, Outcome, Result, TaskId, client_of, rank_name
 
 _SENT: Final = TaskState.SENT
@@ -35,7 +35,7 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
     functions: dict[Function, None] = {}
     failed: list[TaskId] = []
     others: set[ObjectId] = set()  # what came of no call of the line
-    function: Function | None = None
+    group: Group | None = None
     for result in done.results:
         if line and line[0].id == result.id:
             task = line.popleft()
@@ -47,16 +47,16 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
         if tasks.get(result.id) is not task:
             _take_unasked(board, engine, task, result)
             continue
-        if task.group.function is not function:
-            function = task.group.function
-            functions[function] = None
+        if task.group is not group:
+            group = task.group
+            functions[group.function] = None
         if result.outcome:
             _take_result(board, task, result, receipt)
             failed.append(result.id)
         else:
             end_task(board, task, result, receipt)
-    if functions:
-        _learn(board, engine, functions, done, others, failed)
+    if group is not None:
+        _learn(board, engine, functions, group.title, done, others, failed)
     if engine.actor:
         _measure_actor(board, engine, done)
     engine.since = now
@@ -86,16 +86,17 @@ def _learn(
     board: Board,
     engine: Engine,
     functions: dict[Function, None],
+    title: str,
     done: Done,
     others: set[ObjectId],
     failed: list[TaskId],
 ) -> None:
-    """Learn how long calls take, and note that they ran."""
+    """Learn how long calls take, and note that they ran. ``title``: of the last one."""
     results = [result for result in done.results if result.id not in others] if others else done.results
     for function in functions:
         function.measured(done.run_s / len(results))
     engine.productive = True
-    board.history.add(engine, function.name, done, results, failed)
+    board.history.add(engine, title, done, results, failed)
 
 
 def _measure_actor(board: Board, engine: Engine, done: Done) -> None:

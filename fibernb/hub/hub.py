@@ -132,7 +132,7 @@ class Hub:
     def _welcome(self, peer: Peer, hello: Hello) -> None:
         refusal = self._refusal(hello)
         if refusal:
-            self._board.refuse(peer, Refused(kind="taken", reason=refusal))
+            self._board.turn_away(peer, Refused(kind="taken", reason=refusal))
             return
         self._board.send(peer, self._admission.welcome())
         if isinstance(hello, ClientHello):

@@ -90,8 +90,12 @@ class Switchboard:
             self._undeliverable.append(peer)
 
     def refuse(self, peer: Peer, answer: Refused) -> None:
-        """Turn a peer away with an answer."""
+        """Turn a peer away that may not come in, and count it."""
         self._refused += 1
+        self.turn_away(peer, answer)
+
+    def turn_away(self, peer: Peer, answer: Refused) -> None:
+        """Answer a peer for which there is no place, such as an engine that was given up while it was starting."""
         self._complaints.warning(f"refused a peer ({answer.kind}): {answer.reason}")
         self.send(peer, answer)
         self.drop(peer)

@@ -7,6 +7,7 @@ or in the object store of the host (`pack`), where everybody reads the same memo
 
 from __future__ import annotations
 
+from fibernb.serialize.apart import Apart
 from fibernb.serialize.calls import dumps_call, loads_call, pack_call, stowed_call
 from fibernb.serialize.failures import dumps_error, loads_error
 from fibernb.serialize.functions import content_digest, dumps_function, loads_function
@@ -14,6 +15,7 @@ from fibernb.serialize.stores import BlockGone, Sink, Source
 from fibernb.serialize.values import Packed, Pickled, Unpicklable, dumps, loads, pack
 
 __all__ = [
+    "Apart",
     "BlockGone",
     "Packed",
     "Pickled",

@@ -7,6 +7,7 @@ Some things differ from cloudpickle itself:
   replaces an older.
 - A function that reads names which its own globals lack (yet) finds them in ``__main__`` of the process where it
   runs: on an engine that is the engine's namespace.
+- Functions of one pickle that have captured the same variable do so still.
 - Functions keep the name of their file, and the source lines of those that stand in none travel along, so that
   tracebacks can show them.
 - Functions of `random` and `numpy.random` (``from random import random``) are methods of a hidden generator. They go by
@@ -85,6 +86,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def __init__(self, file: Any, keep_buffer: Callable[[Any], object] | None = None) -> None:
         super().__init__(file, protocol=PROTOCOL, buffer_callback=keep_buffer)
         self._late_globals: dict[int, LateGlobals] = {}
+        self._cells: dict[int, tuple[types.CellType, types.CellType]] = {}  # with those that functions are made over
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is functools._lru_cache_wrapper:
@@ -105,11 +107,17 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return _adapt_class(value, reduced)
 
     def _adapt_function(self, function: types.FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-        maker, (code, shared, *rest), state, _, _, setter = reduced
+        maker, (code, shared, *rest, closure), state, _, _, setter = reduced
+        if closure is not None:
+            closure = tuple(map(self._cell_for, function.__closure__ or (), closure))
         if any(name not in function.__globals__ and not hasattr(builtins, name) for name in _global_names(code)):
             shared = self._late_globals.setdefault(id(function.__globals__), LateGlobals(shared))
         packed = (setter, state, _excerpt_of(code))
-        return maker, (code, shared, *rest), packed, None, None, restore_function
+        return maker, (code, shared, *rest, closure), packed, None, None, restore_function
+
+    def _cell_for(self, cell: types.CellType, empty: types.CellType) -> types.CellType:
+        """The cell that functions over this one are made over; it gets its content afterwards."""
+        return self._cells.setdefault(id(cell), (cell, empty))[1]
 
 
 def _global_names(code: types.CodeType) -> list[str]:

@@ -105,10 +105,10 @@ def pack(value: object, name: str = "value", sink: Sink | None = None) -> Packed
         return Packed(value.data)
     try:
         with collecting() as refs:
-            pickled, buffers = _dumps_apart(value)
+            pickled, buffers = dumps_apart(value)
     except Exception as error:
         raise explain(value, name, error) from error
-    return _packed(pickled, buffers, tuple(refs), sink)
+    return packed_apart(pickled, buffers, tuple(refs), sink)
 
 
 def loads(data: bytes | memoryview, source: Source | None = None) -> Any:
@@ -146,11 +146,11 @@ def _are_plain(items: Iterable[Any], depth: int) -> bool:
 
 
 def _dumps_any(value: object) -> bytes:
-    pickled, buffers = _dumps_apart(value)
+    pickled, buffers = dumps_apart(value)
     return frame(pickled, buffers) if buffers else bytes(pickled)
 
 
-def _dumps_apart(value: object) -> tuple[memoryview, list[memoryview]]:
+def dumps_apart(value: object, pickler: type[Pickler] = Pickler) -> tuple[memoryview, list[memoryview]]:
     """The pickle, and the buffers that have left it."""
     buffers: list[memoryview] = []
 
@@ -163,21 +163,24 @@ def _dumps_apart(value: object) -> tuple[memoryview, list[memoryview]]:
         return False
 
     stream = io.BytesIO()
-    Pickler(stream, keep_buffer).dump(value)
+    pickler(stream, keep_buffer).dump(value)
     return memoryview(stream.getvalue()), buffers
 
 
 def pack_plain(value: Any, sink: Sink | None) -> Packed:
     """As `pack`, for what `is_plain` has been said of, or that contains no more than that."""
     if sink is not None and type(value) is bytes and len(value) > sink.inline_bytes:
-        return _stored(*_dumps_apart(_Contents(value)), (), sink)
+        return _stored(*dumps_apart(_Contents(value)), (), sink)
     data = pickle.dumps(value, PROTOCOL)
     if sink is not None and len(data) > sink.inline_bytes:
         return _stored(b"", [memoryview(data)], (), sink)
     return Packed(data)
 
 
-def _packed(pickled: memoryview, buffers: list[memoryview], refs: tuple[ObjectId, ...], sink: Sink | None) -> Packed:
+def packed_apart(
+    pickled: memoryview, buffers: list[memoryview], refs: tuple[ObjectId, ...], sink: Sink | None
+) -> Packed:
+    """What `dumps_apart` gives, in the store if it is large."""
     if sink is not None:
         if len(pickled) > sink.inline_bytes:
             return _stored(b"", [pickled, *buffers], refs, sink)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from fibernb.errors import ClusterError, FibernbError, NotConnected
-from fibernb.model import COUNTER_BITS, BlockId
-from fibernb.serialize import BlockGone
+from fibernb.model import BlockId
+from fibernb.serialize import BlockGone, Source
 from fibernb.serialize.frames import ALIGNMENT_BYTES
 from fibernb.store.link import StoreLink, connect
 from fibernb.wire.storetalk import Described
@@ -77,12 +77,21 @@ class StoreAgent:
 
         Raises `BlockGone` when the store does not have it (any more).
         """
-        return self._with_store(lambda link: self._map(link, block))
+        return self._with_store(lambda link: self._map(link, block, link.map))
+
+    @property
+    def private(self) -> Source:
+        """Where values come from that may be changed here: memory is shared up to the page that is written to."""
+        return _PrivateSource(lambda block: self._with_store(lambda link: self._map(link, block, link.map_private)))
 
     def abandon(self, blocks: Sequence[BlockId]) -> None:
         """These blocks, which this process has written, will not be used after all."""
         if blocks:
             self._with_store(lambda link: link.abandon(blocks))
+
+    def outlives(self, blocks: Sequence[BlockId]) -> bool:
+        """Whether the store that these blocks were written to is still there."""
+        return self._with_store(lambda link: _is_alive(link) and all(map(link.has_made, blocks)))
 
     def describe(self) -> Described:
         """What there is in the store, and what it may have."""
@@ -132,11 +141,11 @@ class StoreAgent:
                 link.close()
 
     @staticmethod
-    def _map(link: StoreLink, block: BlockId) -> memoryview:
-        if block >> COUNTER_BITS != link.generation:
+    def _map(link: StoreLink, block: BlockId, map_: Callable[[BlockId], memoryview]) -> memoryview:
+        if not link.has_made(block):
             link.describe()  # raises if it is our store that has ended, and not the block's
             raise BlockGone([block])
-        return link.map(block)
+        return map_(block)
 
     def _with_store(self, use: Callable[[StoreLink], R]) -> R:
         """Again with a new store if the one that we know has ended, or is not there yet; see `PATIENCE_S`."""
@@ -168,6 +177,19 @@ class StoreAgent:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._link = None
+
+
+def _is_alive(link: StoreLink) -> bool:
+    """True; raises `NotConnected` if the store at the other end has gone."""
+    link.describe()
+    return True
+
+
+class _PrivateSource:
+    """Implements `fibernb.serialize.stores.Source`."""
+
+    def __init__(self, map_: Callable[[BlockId], memoryview]) -> None:
+        self.map = map_
 
 
 def _laid_out(buffers: Sequence[memoryview]) -> tuple[list[int], int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fibernb.errors import AuthError, ConfigError, FibernbError, NotConnected, ProtocolError, StoreFull, VersionMismatch
-from fibernb.model import BlockId
+from fibernb.model import COUNTER_BITS, BlockId
 from fibernb.serialize import BlockGone
 from fibernb.store import talk
 from fibernb.store.mapping import Mapping
@@ -94,10 +94,17 @@ class StoreLink:
 
     def map(self, block: BlockId) -> memoryview:
         """The memory of a block, pinned while it is used. Raises `BlockGone`, `StoreFull`."""
-        owner = self._owner_again(block)
-        if owner is None:
-            owner = self._pinned(block)
-        return pickle.PickleBuffer(owner).raw().toreadonly()
+        return pickle.PickleBuffer(self._owner_of(block)).raw().toreadonly()
+
+    def has_made(self, block: BlockId) -> bool:
+        """Whether it was this store that gave out the block, be it still there or not."""
+        return block >> COUNTER_BITS == self.generation
+
+    def map_private(self, block: BlockId) -> memoryview:
+        """As `map`, but writable: pages are shared until this process writes to them, and its own from then on."""
+        owner = self._owner_of(block)
+        place = self._pins[block].place
+        return self._mapping.private(place.offset, place.size_bytes, owner)
 
     def abandon(self, blocks: Sequence[BlockId]) -> None:
         self._tell(Abandon(blocks=list(blocks)))
@@ -133,6 +140,10 @@ class StoreLink:
         if self._returner is None:
             self._link.close()
         self._ended.put(None)
+
+    def _owner_of(self, block: BlockId) -> Any:
+        owner = self._owner_again(block)
+        return self._pinned(block) if owner is None else owner
 
     def _pinned(self, block: BlockId) -> Any:
         self._start_returner()

@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import os
 import queue
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,11 +40,13 @@ class Mapping:
 
     Parameters
     ----------
-    fd : of the arena; not kept.
+    fd : of the arena; a duplicate is kept.
     """
 
     def __init__(self, fd: int, size_bytes: int) -> None:
         self._mmap = mmap.mmap(fd, size_bytes)
+        self._fd = os.dup(fd)
+        weakref.finalize(self, os.close, self._fd)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._mmap))
         self._met = bytearray(-(-size_bytes // UNIT_BYTES))
         _libc.madvise(self._address, size_bytes, MADV_HUGEPAGE)  # where the system has them for shared memory
@@ -51,6 +54,16 @@ class Mapping:
     def owner(self, offset: int, size_bytes: int) -> Any:
         """An object that stands for a part of the arena: views of it keep it alive. It can be weakly referred to."""
         return (ctypes.c_char * size_bytes).from_buffer(self._mmap, offset)
+
+    def private(self, offset: int, size_bytes: int, owner: object) -> memoryview:
+        """A part of the arena that can be written to: each page is shared until then, and our own afterwards.
+
+        ``owner``, of the same part, lives as long as a view does.
+        """
+        begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+        pages = _Private(self._fd, offset + size_bytes - begin, access=mmap.ACCESS_COPY, offset=begin)
+        pages.owner = owner
+        return memoryview(pages)[offset - begin :]
 
     def view(self, offset: int, size_bytes: int) -> memoryview:
         return memoryview(self._mmap)[offset : offset + size_bytes]
@@ -101,6 +114,12 @@ class Mapping:
         self.populate(begin, end - begin)
         for unit in units:
             self._met[unit] |= unit * UNIT_BYTES >= offset and (unit + 1) * UNIT_BYTES <= end
+
+
+class _Private(mmap.mmap):
+    """Pages that are copied when they are written to."""
+
+    owner: object
 
 
 class _Helpers:

@@ -11,6 +11,7 @@ MEGABYTE: Final = 1_000_000
 OWNERS: Final = 5  # at most that are named
 
 ADVICE: Final = "raise store_bytes (FIBERNB_STORE_BYTES)"
+DISK_ADVICE: Final = " or spill_bytes (FIBERNB_SPILL_BYTES)"
 
 
 def too_large(size_bytes: int, room: Room) -> str:
@@ -33,7 +34,15 @@ def full(size_bytes: int, room: Room, pinned: Mapping[str, int]) -> str:
     ]
     if room.growth_problem:
         parts.append(room.growth_problem)
-    return f"{'; '.join(parts)}. Drop what you do not need (del the arrays and their references), or {ADVICE}"
+    more_disk = DISK_ADVICE if _exceeds_quota(size_bytes, room) else ""
+    return (
+        f"{'; '.join(parts)}. Drop what you do not need (del the arrays and their references), or {ADVICE}{more_disk}"
+    )
+
+
+def _exceeds_quota(size_bytes: int, room: Room) -> bool:
+    limit = room.limits.spill_bytes
+    return bool(limit) and not room.spill_problem and room.spill.used_bytes + size_bytes > limit
 
 
 def megabytes(size_bytes: int) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "list_tasks",
     "list_workers",
     "summarize_actors",
+    "summarize_engines",
     "summarize_objects",
     "summarize_tasks",
 ]
@@ -75,8 +76,8 @@ def list_tasks(*, filters: Sequence[Filter] | None = None, limit: int = LIMIT, *
 
 
 def list_actors(*, filters: Sequence[Filter] | None = None, limit: int = LIMIT, **ignored: Any) -> list[Row]:
-    """Actors, the newest first."""
-    return _rows("actors", filters, limit, ignored)
+    """Actors, the newest first, then the latest of those that have ended and that nobody has a handle of any more."""
+    return _rows("all actors", filters, limit, ignored)
 
 
 def list_objects(*, filters: Sequence[Filter] | None = None, limit: int = LIMIT, **ignored: Any) -> list[Row]:
@@ -109,7 +110,7 @@ def get_task(id: str) -> Row | None:  # noqa: A002  a name of Ray's
 
 def get_actor(id: str) -> Row | None:  # noqa: A002  a name of Ray's
     """The actor of this id; None when it is not known."""
-    return _one("actors", "actor_id", id)
+    return _one("all actors", "actor_id", id)
 
 
 def get_objects(object_id: str) -> list[Row]:
@@ -149,7 +150,7 @@ def summarize_tasks(**ignored: Any) -> dict[str, Any]:
 
 def summarize_actors(**ignored: Any) -> dict[str, Any]:
     """How many actors there are in which state, by class."""
-    rows = _rows("actors", None, ALL, ignored)
+    rows = _rows("all actors", None, ALL, ignored)
     return _summary(rows, "class_name", "class_name", {"total_actors": len(rows), "summary_by": "class"})
 
 
@@ -157,6 +158,15 @@ def summarize_objects(**ignored: Any) -> dict[str, Any]:
     """How many objects are kept in which state, by the function that made them."""
     rows = _rows("objects", None, ALL, ignored)
     return _summary(rows, "made_by", "made_by", {"total_objects": len(rows), "summary_by": "made_by"})
+
+
+def summarize_engines(**ignored: Any) -> dict[str, Any]:
+    """How many engines there are in which state: on the seats, beside them, and with actors."""
+    rows = _rows("engines", None, ALL, ignored)
+    for row in rows:
+        beside = "actors" if row["actor_id"] else "beside the seats"
+        row["place"] = beside if row["rank"] < 0 else "seats"
+    return _summary(rows, "place", "place", {"total_engines": len(rows), "summary_by": "place"})
 
 
 def _summary(rows: Iterable[Row], title: str, key: str, totals: dict[str, Any]) -> dict[str, Any]:

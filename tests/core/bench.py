@@ -61,8 +61,8 @@ class PlainErrors:
         code = "" if exit_code is None else f" [{exit_code}]"
         return f"actor died: {actor}: {reason}{code}".encode()
 
-    def cancelled(self, reason: str) -> bytes:
-        return f"cancelled: {reason}".encode()
+    def cancelled(self, reason: str, engine_replaced: bool = False) -> bytes:
+        return f"cancelled: {reason}{' (replaced)' if engine_replaced else ''}".encode()
 
     def unschedulable(self, asked: str, available: str) -> bytes:
         return f"unschedulable: {asked} of {available}".encode()

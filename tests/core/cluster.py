@@ -41,6 +41,7 @@ from fibernb.core.messages import (
     Recall,
     Recalled,
     Release,
+    Remember,
     Run,
     Scale,
 )
@@ -363,6 +364,8 @@ class Cluster(RuleBasedStateMachine):
             self.say(client, Acknowledge(sequence=model.unacknowledged))
             self.let_go(client, sorted(model.held))
             self.let_go(client, model.excused)
+        for key in "ab":
+            self.say(CLIENTS[0], Remember(keys=(key,), function=b"f", args=[b"x"]))
         self.now += 11.0
         self.step()
         assert not any(sizes(self.scheduler).values()), sizes(self.scheduler)

@@ -224,9 +224,8 @@ def check_answers(board: Board) -> None:
     assert all(not (client.outbox or client.gifts) or not client.attached for client in board.clients.values())
 
 
-def check_objects(board: Board) -> None:
-    """Objects live while they are held or needed, and tasks wait for exactly those that are not there."""
-    objects, entries = board.objects, board.objects.entries
+def _uses(board: Board) -> Counter[int]:
+    """How often tasks, actors and the namespace use each object."""
     uses: Counter[int] = Counter()
     for task in board.tasks.values():
         if task.group is not board.claimed:
@@ -234,6 +233,15 @@ def check_objects(board: Board) -> None:
     for actor in board.actors.values():
         if not actor.dead:
             uses.update({*actor.create.deps, *actor.create.refs})
+    for remembered in board.replay.entries:
+        uses.update(remembered.message.refs)
+    return uses
+
+
+def check_objects(board: Board) -> None:
+    """Objects live while they are held or needed, and tasks wait for exactly those that are not there."""
+    objects, entries = board.objects, board.objects.entries
+    uses = _uses(board)
     kept = [entry.result for entry in entries.values() if entry.result is not None]
     for orphan in board.orphans.values():
         kept += [orphan.result, *orphan.result.more]

@@ -8,6 +8,12 @@ from tests.core.test_acting import A, call, create, make
 CANCELLED = (Outcome.CANCELLED, b"cancelled: it was cancelled")
 
 
+def replaced(reason: str) -> tuple[Outcome, bytes]:
+    """The answer of a cancelled task whose engine had to end, for this reason."""
+    text = f"cancelled: it was cancelled, and its engine was replaced: {reason} (replaced)"
+    return Outcome.CANCELLED, text.encode()
+
+
 def cancel(bench: Bench, *numbers: int, force: bool = False, recursive: bool = True) -> None:
     bench.say(Cancel(tasks=[task(number) for number in numbers], force=force, recursive=recursive))
 
@@ -62,7 +68,7 @@ def test_what_does_not_stop_loses_its_engine() -> None:
     bench.wait(0.2)
     assert bench.kills() == [1]
     bench.exit(1)
-    assert bench.results() == {task(1): CANCELLED}
+    assert bench.results() == {task(1): replaced("an interrupted task did not stop within 3 s")}
     assert bench.starts() == [0]
     bench.seat_all()
     assert bench.calls() == {2: [task(2)]}
@@ -87,7 +93,7 @@ def test_force_kills_at_once_but_only_for_what_runs() -> None:
     cancel(bench, 1, force=True)
     assert bench.kills() == [1]
     bench.exit(1)
-    assert bench.results() == {task(1): CANCELLED}
+    assert bench.results() == {task(1): replaced("a task that was cancelled had to be stopped")}
     bench.seat_all()
     assert bench.calls() == {2: [task(3)]}
 
@@ -202,7 +208,7 @@ def test_an_engine_that_is_told_to_end_is_watched_no_more() -> None:
     bench.wait(60.0)
     assert bench.kills() == []
     bench.exit(1)
-    assert bench.results() == {task(1): CANCELLED}
+    assert bench.results() == {task(1): replaced("its link broke")}
 
 
 def test_what_nobody_waits_for_is_abandoned() -> None:

@@ -25,6 +25,9 @@ def test_cancelled_is_made_once_a_reason() -> None:
     value = ERRORS.cancelled("it was cancelled")
     assert isinstance(serialize.loads_error(value), TaskCancelled)
     assert ERRORS.cancelled("it was cancelled") is value
+    replaced = serialize.loads_error(ERRORS.cancelled("it was cancelled", engine_replaced=True))
+    assert isinstance(replaced, TaskCancelled)
+    assert replaced.engine_replaced
 
 
 def test_what_can_never_run_says_what_there_is() -> None:

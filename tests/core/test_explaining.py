@@ -1,6 +1,6 @@
 from collections import Counter
 
-from fibernb.core.explaining import pending
+from fibernb.core.explaining import pending, why
 from fibernb.core.messages import CreateActor, CreateGroup
 from fibernb.model import ActorOptions, Resources, TaskOptions
 from tests.core.bench import Bench, F, G, task
@@ -55,9 +55,32 @@ def test_actors_and_their_calls() -> None:
     ]
 
 
+def test_each_task_says_what_it_waits_for() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.submit(3)
+    bench.submit(4, options=options(500))
+    bench.pin(5, [0])
+    actor = ActorOptions(class_name="C", resources=Resources(milli_cpus=1000))
+    bench.say(CreateActor(actor=task(90), function=F, args=b"", options=actor))
+    call(bench, 6, actor=task(90))
+    board = board_of(bench.scheduler)
+    assert {number: why(board, board.tasks[task(number)]) for number in range(1, 7)} == {
+        1: "",
+        2: "its inputs",
+        3: "a seat to fall idle",
+        4: "0.5 cpus on one node",
+        5: "rank 0, which was chosen",
+        6: "the actor C, which is PENDING",
+    }
+
+
 def test_nothing_can_run_without_seats() -> None:
     bench = Bench(seats=0)
     bench.submit(1)
+    board = board_of(bench.scheduler)
+    assert why(board, board.tasks[task(1)]) == "seats, and none are declared: scale up"
     assert bench.status().pending == ["1 task waits for seats, and none are declared: scale up"]
 
 

@@ -1,10 +1,29 @@
-from fibernb.core.history import History, Span
-from fibernb.core.messages import Done
+from fibernb.core.actors import Actor
+from fibernb.core.functions import Function
+from fibernb.core.history import Ending, History, PastActor, Span
+from fibernb.core.messages import CreateActor, Done
 from fibernb.core.seats import Engine
-from fibernb.model import Result
+from fibernb.core.states import TaskState
+from fibernb.model import ActorOptions, Result
 
 ENGINE = Engine(7, 3, "here")
 ENGINE.actor = 99
+
+
+FUNCTION = Function(b"", b"", "f")
+
+
+def add(history: History, *ids: int, failed: tuple[int, ...] = ()) -> None:
+    done = Done(sequence=1, results=[Result(id_, b"") for id_ in ids])
+    history.add(ENGINE, "f", done, done.results, list(failed))
+
+
+def told(what: Span | Ending) -> list[int] | int:
+    return list(what.ids) if isinstance(what, Span) else what.id
+
+
+def _wake() -> None:
+    """Nobody waits."""
 
 
 def noted(*ids: int, failed: tuple[int, ...] = ()) -> Span:
@@ -34,3 +53,43 @@ def test_the_oldest_go_first() -> None:
         history.add(ENGINE, "f", done, done.results, [])
     assert [list(span.ids) for span in history.newest_first()] == [[2], [1]]
     assert history.total == 3
+
+
+def test_what_ended_badly_stands_between_the_spans() -> None:
+    history = History(10)
+    history.end_badly(1, "first", TaskState.FAILED)
+    add(history, 2, 3, failed=(3,))
+    history.end_badly(4, "queued", TaskState.CANCELLED, actor=99)
+    history.end_badly(5, "died", TaskState.FAILED, engine=ENGINE)
+    add(history, 6)
+    assert [told(what) for what in history.ended()] == [[6], 5, 4, [2, 3], 1]
+    died, queued = list(history.ended())[1:3]
+    assert died == Ending(5, "died", "FAILED", 0, 7, 3, 1)
+    assert queued == Ending(4, "queued", "CANCELLED", 99, 0, None, 1)
+
+
+def test_what_an_engine_has_answered_is_told_once_with_its_state() -> None:
+    history = History(10)
+    history.end_badly(2, "f", TaskState.CANCELLED)
+    add(history, 1, 2, 3, failed=(2, 3))
+    assert [told(what) for what in history.ended()] == [[1, 2, 3]]
+    assert [history.state_of(number) for number in (2, 3)] == ["CANCELLED", "FAILED"]
+
+
+def test_the_oldest_endings_go_first() -> None:
+    history = History(2)
+    for number in (1, 2, 1, 3):  # 1 ends twice: it was made again
+        history.end_badly(number, "f", TaskState.FAILED)
+    assert [told(what) for what in history.ended()] == [3, 1]
+
+
+def test_actors_that_are_no_more() -> None:
+    history = History(1, max_actors=2)
+    for number in range(3):
+        options = ActorOptions(class_name="C", name=f"c{number}", namespace="n", max_restarts=4, detached=True)
+        actor = Actor(CreateActor(actor=number, function=b"", args=b"", options=options), FUNCTION, _wake)
+        actor.restarts, actor.ended = 3, "it was killed"
+        history.bury(actor)
+    assert list(history.actors) == [
+        PastActor(number, "C", f"c{number}", "n", True, 3, 4, "it was killed") for number in (1, 2)
+    ]

@@ -97,7 +97,8 @@ def test_a_cancelled_call_ends_as_cancelled() -> None:
     bench.submit(1)
     bench.say(Cancel(tasks=[task(1)]))
     bench.exit(1)
-    assert bench.results() == {task(1): (Outcome.CANCELLED, b"cancelled: it was cancelled")}
+    why = b"cancelled: it was cancelled, and its engine was replaced: it had ended by itself (replaced)"
+    assert bench.results() == {task(1): (Outcome.CANCELLED, why)}
 
 
 def test_the_error_says_why_the_engine_was_told_to_end() -> None:

@@ -220,11 +220,12 @@ class SchedulerMachine(Cluster):
         if client is not None:
             self.say(client, Acknowledge(sequence=self.clients[client].unacknowledged))
 
-    @rule(number=clients, key=st.sampled_from("ab"), ranks=st.none() | ranks)
-    def remember(self, number: int, key: str, ranks: list[Rank] | None) -> None:
+    @rule(number=clients, key=st.sampled_from("ab"), ranks=st.none() | ranks, count=st.integers(0, 2))
+    def remember(self, number: int, key: str, ranks: list[Rank] | None, count: int) -> None:
         client = self.user(number)
         if client is not None:
-            self.say(client, Remember(keys=(key,), function=b"f", args=[b"x"], ranks=ranks))
+            refs = tuple(sorted(self.clients[client].held)[:count])
+            self.say(client, Remember(keys=(key,), function=b"f", args=[b"x"], ranks=ranks, refs=refs))
 
     @rule(number=clients, seats=st.integers(0, 4))
     def scale(self, number: int, seats: int) -> None:

@@ -53,6 +53,17 @@ def test_an_object_lives_while_it_is_needed() -> None:
     objects.needed_no_more(second.call)
 
 
+def test_an_object_lives_while_something_else_than_a_task_uses_it() -> None:
+    objects = Objects()
+    hold(objects, VALUE)
+    objects.entry(7).uses += 2
+    objects.release(7)
+    objects.use_no_more(7)
+    assert set(objects.entries) == {7}
+    objects.use_no_more(7)
+    assert objects.entries == {}
+
+
 def test_tasks_wait_once_for_what_is_not_there() -> None:
     objects = Objects()
     waiting = task(7)

@@ -61,6 +61,20 @@ def test_calls_that_may_have_begun_fail_and_others_go_on() -> None:
     assert b"all of its max_restarts=1 have been used" in bench.results()[task(3)][1]
 
 
+def test_the_last_output_stands_at_the_end_of_the_reason() -> None:
+    bench = Bench()
+    engine = make(bench, max_restarts=1)
+    call(bench, 1)
+    bench.exit(engine, last_output="last words")
+    assert bench.results()[task(1)][1].endswith(b"max_task_retries are used up\nits last output:\nlast words")
+    bench.seat_all()
+    [(engine, _)] = bench.runs()
+    bench.done(engine, A)
+    call(bench, 2)
+    bench.exit(engine, last_output="last words")
+    assert bench.results()[task(2)][1].endswith(b"have been used\nits last output:\nlast words [-9]")
+
+
 def test_a_call_that_was_not_first_has_not_used_up_a_retry() -> None:
     bench = Bench()
     engine = make(bench, max_restarts=-1)

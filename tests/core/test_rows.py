@@ -1,7 +1,17 @@
 import json
 from typing import Any
 
-from fibernb.core.messages import CreateActor, CreateGroup, Fetch, Hold, PutObjects, State, StateRequest
+from fibernb.core.messages import (
+    Cancel,
+    CreateActor,
+    CreateGroup,
+    Fetch,
+    Hold,
+    PutObjects,
+    Release,
+    State,
+    StateRequest,
+)
 from fibernb.core.rows import client_name, name_of
 from fibernb.model import ActorOptions, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, task
@@ -32,6 +42,22 @@ def test_tasks_that_run_wait_and_have_ended() -> None:
     assert rows[2]["node"] == "local"
     bench.exit(1)
     assert ask(bench, "tasks", state="FAILED")[0][0]["node"] == "", "nobody knows any more"
+
+
+def test_tasks_that_no_engine_has_answered() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1, options=TaskOptions(max_retries=0))
+    bench.submit(2)
+    bench.submit(3, options=TaskOptions(name="large", resources=Resources(milli_cpus=90_000)))
+    bench.say(Cancel(tasks=[task(2)]))
+    bench.exit(1)
+    rows, _ = ask(bench, "tasks")
+    found = {row["task_id"]: (row["name"], row["state"], row["engine"]) for row in rows}
+    assert found == {
+        name_of(task(1)): ("f", "FAILED", None),
+        name_of(task(2)): ("f", "CANCELLED", None),
+        name_of(task(3)): ("large", "FAILED", None),
+    }
 
 
 def test_not_more_rows_than_asked_for_and_only_those() -> None:
@@ -136,6 +162,20 @@ def test_actors() -> None:
     bench.say(CreateActor(actor=task(6), function=F, args=b"", deps=(task(99),)))
     (row,), _ = ask(bench, "actors", actor_id=name_of(task(6)))
     assert (row["state"], row["rank"], row["running"]) == ("DEAD", None, 0)
+
+
+def test_actors_that_nobody_can_ask_for_any_more() -> None:
+    bench = Bench(seats=1)
+    for number in (5, 6):
+        options = ActorOptions(name=f"a{number}", max_restarts=2)
+        bench.say(CreateActor(actor=task(number), function=F, args=b"", deps=(task(99),), options=options))
+    bench.say(Release(objects=[task(5)]))
+    assert [row["name"] for row in ask(bench, "actors")[0]] == ["a6"]
+    rows, _ = ask(bench, "all actors")
+    assert [(row["name"], row["state"]) for row in rows] == [("a6", "DEAD"), ("a5", "DEAD")]
+    assert rows[0].keys() == rows[1].keys()
+    assert (rows[1]["class_name"], rows[1]["max_restarts"], rows[1]["pid"]) == ("f", 2, None)
+    assert rows[1]["ended"] == rows[0]["ended"]
 
 
 def test_placement_groups() -> None:

@@ -69,6 +69,17 @@ from tests.core.test_acting import A, make
 from tests.core.test_reviving import come, restarted
 
 
+def test_late_words_of_engines_that_were_let_go_are_no_offence() -> None:
+    bench = Bench(seats=1)
+    bench.say(Scale(seats=2))
+    bench.say(Scale(seats=1))
+    assert bench.kills() == [2]
+    bench.tell(2, Done(sequence=1, results=[]), Started(position=0))
+    bench.exit(2)
+    bench.tell(2, Recalled(position=0, until=0))
+    assert bench.status().refused == 0
+
+
 def test_who_is_not_attached_is_not_heard() -> None:
     bench = Bench(seats=1)
     for message in (

@@ -72,7 +72,7 @@ def test_an_engine_that_does_not_attach_in_time_is_replaced() -> None:
     bench.wait(60.0)
     assert bench.kills() == [1]
     attach(bench, 1, 0)
-    assert bench.status().refused == 1
+    assert bench.status().refused == 0, "it came too late, and that is no fault of its own"
     bench.exit(1)
     assert bench.starts() == []
     bench.wait(0.1)

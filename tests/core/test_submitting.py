@@ -1,3 +1,4 @@
+from fibernb.core.commands import FreeBlocks
 from fibernb.core.events import EngineAttached, LiveEngine, RecoverFrom
 from fibernb.core.messages import (
     CallActor,
@@ -15,7 +16,7 @@ from fibernb.core.messages import (
 )
 from fibernb.core.settings import CoreSettings
 from fibernb.model import STREAM_IDS, STREAMING, Call, Outcome, Resources, Result, TaskOptions
-from tests.core.bench import ANNA, BERT, Bench, F, G, task
+from tests.core.bench import ANNA, BERT, Bench, F, G, of, task
 from tests.core.invariants import board_of, sizes
 
 GPU = TaskOptions(resources=Resources(milli_gpus=1000))
@@ -256,6 +257,26 @@ def test_the_namespace_needs_known_functions_and_arguments() -> None:
     board = board_of(bench.scheduler)
     assert [entry.message.args for entry in board.replay.entries] == [[b"2"]]
     assert bench.told(ANNA, object) == []
+
+
+def test_what_the_namespace_stands_in_is_kept_as_long_as_it_counts() -> None:
+    bench = Bench(seats=1)
+    stored = [Result(task(number), b"", blocks=(number,)) for number in (1, 2)]
+    bench.say(PutObjects(objects=stored))
+    bench.say(Remember(keys=("a",), function=F, args=[b"1"], refs=(task(1), task(2))))
+    bench.say(Release(objects=[task(1), task(2)]))
+    assert set(board_of(bench.scheduler).objects.entries) == {task(1), task(2)}
+    bench.say(Remember(keys=("a",), function=F, args=[b"2"], ranks=[0]))
+    assert set(board_of(bench.scheduler).objects.entries) == {task(1), task(2)}, "other ranks have the old one"
+    bench.say(Remember(keys=("a",), function=F, args=[b"3"]))
+    assert board_of(bench.scheduler).objects.entries == {}
+    assert of(bench.commands, FreeBlocks) == [FreeBlocks(blocks=[1, 2])]
+
+
+def test_a_refused_part_of_the_namespace_keeps_nothing() -> None:
+    bench = Bench(seats=1)
+    bench.say(Remember(keys=("a",), function=b"?", args=[b"1"], refs=(task(1),)))
+    assert board_of(bench.scheduler).objects.entries == {}
 
 
 def restarted(bench: Bench, *holds: int, redelivers: int = 0) -> None:

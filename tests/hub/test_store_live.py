@@ -114,7 +114,7 @@ def test_after_its_death_another_store_serves(cluster: Live, agent: StoreAgent) 
 
 def test_a_hub_that_is_started_again_frees_what_nobody_holds_any_more() -> None:
     """Once the lease of clients that have not come back is over."""
-    with live(lease_s=1.0) as cluster, closing(agent_of(cluster)) as agent:
+    with live(lease_s=4.0) as cluster, closing(agent_of(cluster)) as agent:
         client = cluster.client(client=7)
         client.scale(1)
         put(client, agent, 1)

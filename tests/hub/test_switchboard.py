@@ -80,6 +80,14 @@ def test_a_refused_peer_gets_its_answer_and_is_counted(room: Room) -> None:
     assert room.board.refused == 1
 
 
+def test_a_peer_that_comes_too_late_gets_its_answer_and_is_not_counted(room: Room) -> None:
+    link = transport.dial(ADDRESS)
+    room.board.turn_away(room.meet(link), Refused(kind="taken", reason="no"))
+    assert answer(link) == Refused(kind="taken", reason="no")
+    assert gone(link)
+    assert room.board.refused == 0
+
+
 def test_an_oversized_hello_is_counted(room: Room) -> None:
     link = transport.dial(ADDRESS)
     link.send(b"x" * (codec.MAX_HELLO_BYTES + 1))

@@ -119,7 +119,7 @@ def test_the_hub_is_killed_under(own_cluster: Cluster, tmp_path: Path, name: str
 
 CLIENT: Final = """
     import os, sys
-    os.environ["FIBERNB_LEASE_S"] = "1"
+    os.environ["FIBERNB_LEASE_S"] = "3"
     sys.path.insert(0, sys.argv[3])
     import fibernb as fnb
     from tests.integration.loads import LOADS

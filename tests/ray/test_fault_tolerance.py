@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,27 @@ def test_an_exception_reaches_what_depends_on_it() -> None:
 
     with pytest.raises(ZeroDivisionError, match="the real error"):
         ray.get(never.remote(fail.remote()))
+
+
+def test_an_exit_is_an_exception() -> None:
+    @ray.remote
+    def leave() -> None:
+        sys.exit(3)
+
+    @ray.remote
+    class Leaver:
+        def leave(self) -> None:
+            sys.exit(4)
+
+        def stays(self) -> bool:
+            return True
+
+    leaver = Leaver.remote()
+    for ref, code in ((leave.remote(), 3), (leaver.leave.remote(), 4)):
+        with pytest.raises(SystemExit) as caught:
+            ray.get(ref)
+        assert caught.value.code == code
+    assert ray.get(leaver.stays.remote())
 
 
 def test_an_exception_that_cannot_be_pickled() -> None:

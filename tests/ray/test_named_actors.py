@@ -43,9 +43,26 @@ def test_there_is_no_such_actor() -> None:
 
 def test_a_name_is_taken() -> None:
     greeter = Greeter.options(name="taken").remote()
-    with pytest.raises(ValueError, match=r"taken.*get_if_exists|get_if_exists.*taken"):
-        Greeter.options(name="taken").remote()
+    with pytest.raises(ValueError, match=r"'taken'.*get_if_exists=True.*replace=True") as caught:
+        Greeter.options(name="taken", get_if_exists=False).remote()
+    assert isinstance(caught.value, ray.exceptions.ActorAlreadyExistsError)
     del greeter
+
+
+def test_a_name_goes_over_to_a_class_that_was_defined_again() -> None:
+    """As when the cell of a notebook that defines an actor and makes it is run again."""
+    first = Greeter.options(name="again").remote()
+
+    @ray.remote
+    class Redefined:
+        def greet(self) -> str:
+            return "a new class"
+
+    second = Redefined.options(name="again", replace=True).remote()
+    assert ray.get(ray.get_actor("again").greet.remote()) == "a new class"
+    with pytest.raises(ray.exceptions.ActorDiedError, match="killed"):
+        ray.get(first.greet.remote())
+    del second
 
 
 def test_get_if_exists() -> None:

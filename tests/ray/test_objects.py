@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +109,7 @@ def test_a_copy_may_be_written() -> None:
 def test_getting_a_large_array_again_copies_nothing() -> None:
     ref = ray.put(np.zeros(20_000_000))
     first, second = ray.get(ref), ray.get(ref)
-    assert np.shares_memory(first, second) or first.ctypes.data != 0
-    begin = time.perf_counter()
-    for _ in range(20):
-        ray.get(ref)
-    assert (time.perf_counter() - begin) / 20 < 0.02, "20 ms is far less than a copy of 160 MB takes"
+    assert np.shares_memory(first, second)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ def test_fractions_of_a_cpu(tmp_path: Path) -> None:
     assert ray.get(refs, timeout=30) == [True] * 6
 
 
+def test_memory_bounds_what_runs(tmp_path: Path) -> None:
+    """What a task asks for is set aside for it, whatever it takes in the end."""
+    begun, gate = gates(tmp_path, 3), str(tmp_path / "gate")
+    share = ray.cluster_resources()["memory"] * 0.4
+    refs = [hold.options(memory=share).remote(path, gate) for path in begun]
+    wait_until(lambda: sum(map(os.path.exists, begun)) == 2)
+    assert ray.wait([refs[2]], timeout=0.2)[0] == []
+    assert sum(map(os.path.exists, begun)) == 2
+    open_gate(gate)
+    assert ray.get(refs, timeout=30) == [True] * 3
+
+
 def test_what_can_never_run_says_so() -> None:
     for options in ({"num_cpus": 100}, {"num_gpus": 3}, {"resources": {"unheard_of": 1}}, {"memory": 1e18}):
         with pytest.raises(ray.exceptions.TaskUnschedulableError):

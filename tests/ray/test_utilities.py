@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import fibernb as ray
 from fibernb.util import state
 from fibernb.util.queue import Empty, Full, Queue
 from tests.integration.conftest import wait_until
+from tests.ray.gates import after
 
 
 @ray.remote
@@ -118,6 +121,49 @@ def test_state_of_actors() -> None:
     wait_until(lambda: not [r for r in state.list_actors() if r["name"] == "listed" and r["state"] == "ALIVE"])
 
 
+def test_state_of_tasks_that_failed() -> None:
+    """Also those that no worker has answered."""
+
+    @ray.remote(max_retries=0)
+    def dies() -> None:
+        os._exit(3)
+
+    @ray.remote
+    def sleeps() -> None:
+        time.sleep(300)
+
+    cancelled = sleeps.options(name="cancelled").remote()
+    ray.cancel(cancelled, force=True)
+    large = sleeps.options(name="large", num_cpus=1000).remote()
+    for ref in (dies.options(name="died").remote(), large, cancelled):
+        with pytest.raises(ray.exceptions.RayError):
+            ray.get(ref, timeout=30)
+    states = {row["name"]: row["state"] for row in state.list_tasks(limit=1000)}
+    assert (states["died"], states["large"], states["cancelled"]) == ("FAILED", "FAILED", "CANCELLED")
+
+
+def test_what_waits_says_why() -> None:
+    refs = [after.options(num_cpus=4).remote("a gate that stays closed") for _ in range(2)]
+    wait_until(lambda: state.list_tasks(filters=[("state", "=", "RUNNING")]))
+    (row,) = state.list_tasks(filters=[("state", "=", "QUEUED")])
+    assert row.why == "4 cpus on one node"
+    for ref in refs:
+        ray.cancel(ref, force=True)
+
+
+def test_actors_that_have_ended_are_remembered() -> None:
+    doubler = Doubler.options(name="remembered").remote()
+    ray.get(doubler.double.remote(1))
+    del doubler
+
+    def ended() -> list[Any]:
+        rows = state.list_actors(filters=[("name", "=", "remembered"), ("state", "=", "DEAD")])
+        return [row.ended for row in rows]
+
+    wait_until(ended)
+    assert ended() == ["nobody held it any more"]
+
+
 def test_state_of_the_rest() -> None:
     ref = ray.put(b"x" * 1_000_000)
     large = [row for row in state.list_objects() if row["object_size"] >= 1_000_000]
@@ -167,6 +213,7 @@ def test_errors_have_rays_names() -> None:
         "ObjectLostError",
         "OutOfMemoryError",
         "RuntimeEnvSetupError",
+        "ActorAlreadyExistsError",
     ):
         assert issubclass(getattr(errors, name), errors.RayError), name
 

@@ -199,3 +199,27 @@ def test_abstract_classes() -> None:
 
 def test_content_digests_tell_content_apart() -> None:
     assert serialize.content_digest(b"a") == serialize.content_digest(b"a") != serialize.content_digest(b"b")
+
+
+def counters(count: int) -> tuple[Callable[[], None], Callable[[], int]]:
+    def up() -> None:
+        nonlocal count
+        count += 1 if later else 0
+
+    later = True
+    return up, lambda: count
+
+
+def test_functions_of_one_pickle_share_what_they_have_captured() -> None:
+    up, look = serialize.loads(serialize.dumps(counters(5)))
+    up()
+    assert look() == 6
+    again = serialize.loads(serialize.dumps({"look": look, "nested": [up]}))
+    again["nested"][0]()
+    assert (again["look"](), look()) == (7, 6)
+
+
+def test_functions_of_two_pickles_do_not() -> None:
+    up, look = counters(5)
+    serialize.loads(serialize.dumps(up))()
+    assert (look(), serialize.loads(serialize.dumps(look))()) == (5, 5)

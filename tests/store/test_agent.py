@@ -19,6 +19,7 @@ import pytest
 from fibernb import serialize
 from fibernb.config import Config
 from fibernb.errors import AuthError, ConfigError, NotConnected, StoreFull
+from fibernb.model import COUNTER_BITS
 from fibernb.serialize import BlockGone
 from fibernb.store import agent as agent_module
 from fibernb.store import link as link_module
@@ -111,6 +112,65 @@ def test_what_is_needed_again_at_once_stays_pinned(
     assert sum(agent.describe().pinned.values()) == MB, "once, however often it was needed"
     del view
     wait_for(lambda: not agent.describe().pinned)
+
+
+def test_private_memory_is_shared_until_it_is_written_to(served: Served, agents: Make) -> None:
+    writer, reader, other = agents(served), agents(served, "reader"), agents(served, "other")
+    odd, value = array(777), array(3 * MB)
+    packed = serialize.pack({"first": odd, "second": value, "third": array(5000)}, "v", writer)
+    loaded = serialize.loads(packed.data, reader.private)
+    assert np.array_equal(loaded["second"], value)
+    loaded["second"][:] = 1
+    loaded["third"] += 1
+    again, shared = serialize.loads(packed.data, reader.private), serialize.loads(packed.data, other)
+    assert np.array_equal(loaded["second"], np.ones(3 * MB, "u1"))
+    assert np.array_equal(again["second"], value)
+    assert np.array_equal(shared["second"], value)
+    assert np.array_equal(shared["third"], array(5000))
+    assert not shared["second"].flags.writeable
+
+
+def test_private_memory_is_pinned_while_it_is_used(served: Served, agents: Make) -> None:
+    agent = agents(served, "reader")
+    packed = serialize.pack(array(3 * MB), "v", agent)
+    loaded = serialize.loads(packed.data, agent.private)
+    assert agent.describe().pinned == {"reader": 3 * MB}
+    hub_says(served, Free(blocks=list(packed.blocks)))
+    part = loaded[MB : 2 * MB]
+    del loaded
+    gc.collect()
+    assert agent.describe().pinned == {"reader": 3 * MB}
+    for seed in range(20):  # more than fits, were it free
+        serialize.pack(array(10 * MB, seed), "v", agent)
+    assert np.array_equal(part, array(3 * MB)[MB : 2 * MB])
+    del part
+    wait_for(lambda: not agent.describe().pinned)
+
+
+def test_private_memory_of_a_block_that_has_gone(served: Served, agents: Make) -> None:
+    agent = agents(served)
+    packed = serialize.pack(array(MB), "v", agent)
+    hub_says(served, Free(blocks=list(packed.blocks)))
+    with pytest.raises(BlockGone):
+        serialize.loads(packed.data, agent.private)
+
+
+def test_whether_a_store_is_still_the_one_that_was_written_to(served: Served, agents: Make) -> None:
+    agent = agents(served)
+    block, _ = agent.write([memoryview(b"x" * MB)])
+    assert agent.outlives([block])
+    assert not agent.outlives([block, block + (1 << COUNTER_BITS)])
+
+
+def test_private_memory_takes_no_more_descriptors_when_it_goes(served: Served, agents: Make) -> None:
+    agent = agents(served)
+    packed = serialize.pack(array(MB), "v", agent)
+    serialize.loads(packed.data, agent.private)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        serialize.loads(packed.data, agent.private)[0] = 1
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_more_than_fits_is_spilled_and_comes_back(served: Served, agents: Make) -> None:

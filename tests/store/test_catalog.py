@@ -192,6 +192,7 @@ def test_a_disk_that_is_full_is_told(player: Player) -> None:
     answer = player.answers[A, request]
     assert isinstance(answer, Full)
     assert "nothing can be spilled to disk: /tmp: No space left on device" in answer.reason
+    assert "spill_bytes" not in answer.reason
     pinned = player.answers[B, player.pin(B, *blocks)]
     assert isinstance(pinned, Pinned)
     assert all(player.content(place.offset, place.size_bytes) == {place.block} for place in pinned.places)
@@ -205,7 +206,9 @@ def test_the_quota_of_the_disk_holds() -> None:
     request = player.allocate(A, 4)
     player.work()
     player.pass_time(PATIENCE_S)
-    assert isinstance(player.answers[A, request], Full)
+    answer = player.answers[A, request]
+    assert isinstance(answer, Full)
+    assert answer.reason.endswith("raise store_bytes (FIBERNB_STORE_BYTES) or spill_bytes (FIBERNB_SPILL_BYTES)")
     assert player.described().spilled_bytes == 4 * P
 
 

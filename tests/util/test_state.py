@@ -18,13 +18,20 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"actor_id": "0x9", "class_name": "A", "name": "n", "namespace": "", "state": "ALIVE", "restarts": 1},
         {"actor_id": "0x8", "class_name": "A", "name": "m", "namespace": "s", "state": "ALIVE", "restarts": 0},
         {"actor_id": "0x7", "class_name": "A", "name": "", "namespace": "", "state": "ALIVE", "restarts": 0},
-        {"actor_id": "0x6", "class_name": "A", "name": "dead", "namespace": "", "state": "DEAD", "restarts": 0},
     ],
     "objects": [{"object_id": "0x4", "made_by": "f", "state": "READY"}],
-    "engines": [{"rank": 0, "engine": 5, "state": "IDLE"}],
+    "engines": [
+        {"rank": 0, "engine": 5, "state": "idle", "actor_id": ""},
+        {"rank": -2, "engine": 7, "state": "busy", "actor_id": "0x9"},
+        {"rank": -3, "engine": 8, "state": "idle", "actor_id": ""},
+    ],
     "nodes": [{"node": "n", "alive": True}],
     "groups": [{"placement_group_id": "0x5", "state": "CREATED"}],
 }
+ROWS["all actors"] = [
+    *ROWS["actors"],
+    {"actor_id": "0x6", "class_name": "A", "name": "dead", "namespace": "", "state": "DEAD", "restarts": 0},
+]
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +103,13 @@ def test_summaries() -> None:
     actors = state.summarize_actors()["cluster"]
     assert actors["summary"]["A"] == {"class_name": "A", "state_counts": {"ALIVE": 3, "DEAD": 1}}
     assert state.summarize_objects()["cluster"]["total_objects"] == 1
+    engines = state.summarize_engines()["cluster"]
+    assert {name: about["state_counts"] for name, about in engines["summary"].items()} == {
+        "seats": {"idle": 1},
+        "actors": {"busy": 1},
+        "beside the seats": {"idle": 1},
+    }
+    assert engines["total_engines"] == 3
 
 
 def test_named_actors() -> None:
