@@ -18,6 +18,10 @@ class ConfigError(FibernbError, ValueError):
     """A setting, option or argument has a value that cannot be used."""
 
 
+class NameTaken(ConfigError):
+    """An actor is to have a name that another one has."""
+
+
 class ClusterError(FibernbError):
     """The cluster as a whole cannot do what was asked."""
 
@@ -64,6 +68,9 @@ class TaskError(FibernbError):
 
 class TaskCancelled(TaskError):
     """The task was cancelled before it had a result."""
+
+    engine_replaced: bool = False
+    """Whether it did not stop by itself, so that its engine was ended."""
 
 
 class TaskUnschedulable(TaskError):
@@ -177,3 +184,11 @@ class RemoteTraceback(Exception):
 
     def __str__(self) -> str:
         return f"\n{self.text.rstrip()}"
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says; of one whose class cannot tell, why."""
+    try:
+        return str(error)
+    except Exception as problem:  # noqa: BLE001  a user's class may raise anything
+        return f"<no message: its __str__ raised {type(problem).__name__}>"

@@ -17,6 +17,7 @@ from fibernb.errors import (
     EnvironmentFailed,
     FibernbError,
     GetTimeout,
+    NameTaken,
     ObjectLost,
     OutOfMemory,
     SerializationError,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from fibernb.client.dressing import TaskFailed as RayTaskError
 
 __all__ = [
+    "ActorAlreadyExistsError",
     "ActorDiedError",
+    "ActorHandleNotFoundError",
     "ActorPlacementGroupRemoved",
     "ActorUnavailableError",
     "ActorUnschedulableError",
@@ -70,6 +73,8 @@ AuthenticationError: Final = AuthError
 RayActorError: Final = ActorDied
 ActorDiedError: Final = ActorDied
 ActorUnavailableError: Final = ActorDied
+ActorHandleNotFoundError: Final = ActorDied
+ActorAlreadyExistsError: Final = NameTaken
 
 WorkerCrashedError: Final = WorkerDied
 LocalRayletDiedError: Final = WorkerDied

@@ -36,7 +36,7 @@ ENOUGH_FILES: Final = 4096
 ENOUGH_STORE_BYTES: Final = 500_000_000
 MEGABYTE: Final = 1_000_000
 MANY_SEATS: Final = 256
-NEEDED: Final = {"ipykernel": 7, "ipywidgets": 8, "pyzmq": 26, "msgspec": 0, "cloudpickle": 3, "psutil": 6}
+NEEDED: Final = {"ipykernel": 6, "ipywidgets": 8, "pyzmq": 26, "msgspec": 0, "cloudpickle": 3, "psutil": 6}
 HELPFUL: Final = ("numpy", "tqdm", "jupyterlab")
 
 

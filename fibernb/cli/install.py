@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import shutil
 import sys
@@ -37,23 +39,44 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 def kernel_directory(options: argparse.Namespace) -> Path:
     """Where the kernel's files belong."""
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", options.name):
-        raise ConfigError(f"a kernel cannot be called {options.name!r}: use letters, digits, '.', '_' and '-'")
+    name = options.name.lower()  # as Jupyter itself does
+    if not re.fullmatch(r"[a-z0-9_][a-z0-9._-]*", name):
+        raise ConfigError(
+            f"a kernel cannot be called {options.name!r}: use a-z, 0-9 and '_', and '.' and '-' inside of it"
+        )
     in_environment = sys.prefix != sys.base_prefix
     if options.prefix or options.sys_prefix or (in_environment and not options.user):
-        return Path(options.prefix or sys.prefix, "share", "jupyter", "kernels", options.name)
-    return Path(jupyter_data_dir(), "kernels", options.name)
+        return Path(options.prefix or sys.prefix, "share", "jupyter", "kernels", name)
+    return Path(jupyter_data_dir(), "kernels", name)
+
+
+def is_ours(directory: Path) -> bool:
+    """Whether this is a kernel that ``fibernb install`` has made."""
+    try:
+        return "fibernb" in json.loads((directory / "kernel.json").read_text())["argv"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def run(options: argparse.Namespace) -> int:
     target = kernel_directory(options)
+    if os.path.lexists(target) and not is_ours(target):
+        raise ConfigError(f"{target} is a kernel of somebody else's: give another --name, or remove it first")
+    try:
+        _write(target, options.display_name)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {error.filename or target}: {error.strerror or error}. Elsewhere: --user, --prefix"
+        ) from error
+    text = f"installed the kernel {options.display_name!r} in {target}\nchoose it in Jupyter: `%fiber` is there at once"
+    show({"directory": str(target), "name": target.name}, text, options.json)
+    return 0
+
+
+def _write(target: Path, display_name: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         draft = write_kernel_spec(
-            Path(place, "kernel"), {"display_name": options.display_name}, extra_arguments=["--ext", "fibernb"]
+            Path(place, "kernel"), {"display_name": display_name}, extra_arguments=["--ext", "fibernb"]
         )
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(draft, target)
-    text = f"installed the kernel {options.display_name!r} in {target}\nchoose it in Jupyter: `%fiber` is there at once"
-    show({"directory": str(target), "name": options.name}, text, options.json)
-    return 0
+        shutil.copytree(draft, target, dirs_exist_ok=True)

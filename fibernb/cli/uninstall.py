@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-from pathlib import Path
 from typing import Final
 
-from fibernb.cli.install import add_place, kernel_directory
+from fibernb.cli.install import add_place, is_ours, kernel_directory
 from fibernb.cli.output import show
 from fibernb.errors import ConfigError
 
@@ -21,15 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     directory = kernel_directory(options)
-    if not _is_ours(directory):
+    if not is_ours(directory):
         raise ConfigError(f"there is no kernel of FiberNB in {directory}: give the options that it was installed with")
-    shutil.rmtree(directory)
+    try:
+        shutil.rmtree(directory)
+    except OSError as error:
+        raise ConfigError(f"cannot remove {error.filename or directory}: {error.strerror or error}") from error
     show({"removed": str(directory)}, f"removed {directory}", options.json)
     return 0
-
-
-def _is_ours(directory: Path) -> bool:
-    try:
-        return "fibernb" in json.loads((directory / "kernel.json").read_text())["argv"]
-    except (OSError, ValueError, KeyError):
-        return False

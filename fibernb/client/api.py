@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from fibernb import config as configuration
-from fibernb.client import arguments, current, job, refs
+from fibernb.client import arguments, current, job, refs, shell
+from fibernb.client.cells import Handle
 from fibernb.client.cluster import Cluster
 from fibernb.client.dialing import HubConnector
 from fibernb.client.job import Job
@@ -159,16 +160,17 @@ def put(value: Any) -> ObjectRef:
     return _session().put(value)
 
 
-def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True) -> None:
+def cancel(ref: ObjectRef | ObjectRefGenerator | Handle, *, force: bool = False, recursive: bool = True) -> None:
     """Stop a task that is not done: running Python code gets a KeyboardInterrupt, `get` raises `TaskCancelled`.
 
     Parameters
     ----------
+    ref : of a task, or the handle of a cell, which stops it on all of its ranks.
     force : end the engine that runs it, at once.
     recursive : stop the tasks that it has submitted as well.
     """
-    if not isinstance(ref, ObjectRef | ObjectRefGenerator):
-        raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}")
+    if not isinstance(ref, ObjectRef | ObjectRefGenerator | Handle):
+        raise TypeError(f"cancel takes an ObjectRef or the handle of a cell, not {type(ref).__name__}")
     ref.cancel(force, recursive)
 
 
@@ -269,6 +271,7 @@ def _open(connection: Connection, settings: Config, owned: bool) -> Cluster:
 
 def _take(cluster: Cluster) -> Cluster:
     global _cluster, _forked_from
+    shell.load_extension()
     _cluster, _forked_from = cluster, None
     current.use(cluster.session)
     return cluster

@@ -116,11 +116,11 @@ class Books:
                 self.ledger.functions[function.digest] = function
                 self.outbox.add(function)
 
-    def send(self, message: Message) -> None:
-        """Put a message behind everything that waits to be sent."""
+    def send(self, message: Message, keepers: Iterable[ObjectRef] = ()) -> None:
+        """Put a message behind everything that waits to be sent. ``keepers``: as for `Ledger.note`."""
         with self.mutex:
             self._push()
-            self.ledger.note(message)
+            self.ledger.note(message, keepers)
             self.outbox.add(message)
 
     def outgoing(self) -> list[Message]:

@@ -62,8 +62,12 @@ class PinnedCalls:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]],
         ranks: Sequence[Rank] | None,
+        keepers: Sequence[ObjectRef] = (),
     ) -> None:
-        """Repeat an operation on every new engine of the ranks (None: of all), until later ones take over its keys."""
+        """Repeat an operation on every new engine of the ranks (None: of all), until later ones take over its keys.
+
+        ``keepers``: references to objects that the arguments stand in.
+        """
         operation = self.operation(function)
         self.session.define(operation)
         data = [serialize.dumps_call(args, {}, ObjectRef)[0] for args in arguments]
@@ -75,7 +79,9 @@ class PinnedCalls:
                     function=operation.digest,
                     args=data[part],
                     ranks=None if chosen is None else chosen[part],
-                )
+                    refs=tuple(keeper.id for keeper in keepers),
+                ),
+                keepers,
             )
 
 

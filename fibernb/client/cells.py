@@ -6,14 +6,14 @@ import ast
 import asyncio
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from fibernb.client import failures
 from fibernb.client.refs import ObjectRef, error_of
 from fibernb.client.session import Session
 from fibernb.client.watching import Watch
 from fibernb.core.messages import Said, Status
-from fibernb.errors import GetTimeout, WorkerDied
+from fibernb.errors import GetTimeout, TaskCancelled, WorkerDied
 from fibernb.model import Outcome, Rank
 
 
@@ -26,6 +26,16 @@ class CellResult(list[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CellResult, (list(self), self.ranks)
+
+
+@runtime_checkable
+class Handle(Protocol):
+    """What a cell that is under way can be stopped by."""
+
+    refs: tuple[ObjectRef, ...]
+
+    def cancel(self, force: bool = False, recursive: bool = True) -> None:
+        """Stop it wherever it has not finished."""
 
 
 class CellHandle:
@@ -94,14 +104,17 @@ class CellHandle:
             if ref.answer is not None and ref.answer.outcome is not Outcome.OK
         }
 
-    def cancel(self, force: bool = False) -> None:
-        """Stop the cell on every rank that has not finished; a second time, or with ``force``, engines are replaced."""
-        self._session.cancel(self.refs, force)
+    def cancel(self, force: bool = False, recursive: bool = True) -> None:
+        """Stop the cell on every rank that has not finished, and unless ``recursive`` is false the tasks that it has
+        submitted. A second time, or with ``force``, engines are replaced.
+        """
+        self._session.cancel(self.refs, force, recursive)
 
     def states(self) -> list[str]:
-        """What each rank does: ``waiting``, ``running``, ``done``, ``failed``, ``lost`` or ``replaced``. Never waits.
+        """What each rank does. Never waits.
 
-        Replaced is one whose engine died when the hub has told since that a new one has its seat.
+        ``waiting``, ``running``, ``done``, ``failed``, ``cancelled``, ``lost`` or ``replaced``. Replaced is one whose
+        engine died when the hub has told since that a new one has its seat, and one that did not stop when cancelled.
         """
         running = self._running()
         return [self._state(rank, ref, running) for rank, ref in zip(self.ranks, self.refs, strict=True)]
@@ -158,7 +171,10 @@ class CellHandle:
             return "running" if ref.id in running else "waiting"
         if ref.answer.outcome is Outcome.OK:
             return "done"
-        if not isinstance(error_of(ref.answer), WorkerDied):
+        error = error_of(ref.answer)
+        if isinstance(error, TaskCancelled):
+            return "replaced" if error.engine_replaced else "cancelled"
+        if not isinstance(error, WorkerDied):
             return "failed"
         return "replaced" if self._is_replaced(rank, ref) else "lost"
 

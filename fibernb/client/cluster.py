@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fibernb.client import job, scaling
+from fibernb.client import current, job, scaling
 from fibernb.client.calls import PinnedCalls
 from fibernb.client.cells import CellHandle, CellResult
 from fibernb.client.dialing import HubConnector
 from fibernb.client.job import Job
+from fibernb.client.parcels import Parcel
 from fibernb.client.ranks import Ranks, RankView
 from fibernb.client.selection import parse_ranks
 from fibernb.client.session import Session
@@ -40,7 +41,7 @@ class Cluster:
         self._connector = connector
         self._calls = PinnedCalls(session)
         self._cells = itertools.count(1)
-        self._place: tuple[str, tuple[str, ...]] | None = None
+        self._place: tuple[str, list[str], bool] | None = None
         self.ranks = Ranks(self._calls, self._current_size)
 
     @property
@@ -131,7 +132,7 @@ class Cluster:
         """
         view = self.view(ranks)
         if push:
-            view.push_pickled(push)
+            view.push_parcels({name: Parcel(data) for name, data in push.items()})
         cell_id = f"{self.session.client:x}-{next(self._cells)}"
         return view.run_nowait(
             source, filename=filename, first_line=first_line, cell_id=cell_id, pushed=pushed, on_output=on_output
@@ -158,10 +159,10 @@ class Cluster:
 
         ``now`` False: only engines that start from now on.
         """
-        place = (directory or os.getcwd(), tuple(sys.path if path is None else path))
+        place = (directory or os.getcwd(), list(sys.path if path is None else path), current.keeps_errors)
         if place == self._place:
             return
-        arguments = [(place[0], list(place[1]))]
+        arguments = [place]
         self._calls.remember(["place"], operations.adopt, arguments, None)
         if now and self.size:
             self._calls.start(self._calls.operation(operations.adopt), range(self.size), arguments)

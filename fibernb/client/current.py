@@ -12,6 +12,7 @@ API: Final = "fibernb.client.api"
 
 session: Session | None = None
 starter: Callable[[], Session] | None = None  # set by `API`: connects or starts a cluster
+keeps_errors = False  # set by a notebook: engines keep what tasks raise, for its debugger
 on_use: Final[list[Callable[[Session | None], object]]] = []  # told of every change of the session
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from fibernb.core.messages import Recovered
 from fibernb.errors import AuthError, ClusterError, FibernbError, NotConnected, ProtocolError, VersionMismatch
 from fibernb.hub import launch, place
 from fibernb.hub.connection import Connection, is_alive, read_connection
-from fibernb.model import CLIENT_BITS, ClientId, EngineId
+from fibernb.model import CLIENT_BITS, BlockId, ClientId, EngineId
 from fibernb.serialize import Sink, Source
 from fibernb.store.agent import agent_for, drop_agent
 from fibernb.transport import Link
@@ -47,6 +47,9 @@ class Opened(NamedTuple):
 
 class Store(Sink, Source, Protocol):
     """Where large values go, and come from."""
+
+    def outlives(self, blocks: Sequence[BlockId]) -> bool:
+        """Whether the store that these blocks were written to is still there."""
 
     def prepare(self, after_s: float) -> None:
         """In so many seconds have everything made ready for the first large value, unless the session is over then."""

@@ -10,7 +10,7 @@ from typing import Final
 from fibernb.client.cells import CellHandle
 from fibernb.client.refs import ObjectRef, error_of
 from fibernb.collectives.fates import Fates
-from fibernb.errors import WorkerDied
+from fibernb.errors import WorkerDied, message_of
 from fibernb.model import Outcome
 
 ENDED: Final = "has ended its cell"
@@ -31,6 +31,6 @@ def _note(fates: Fates, position: int, ref: ObjectRef) -> None:
             fates.note(position, ENDED)
             return
         error = error_of(ref.answer)
-        text = str(error).partition("\n")[0]
+        text = message_of(error).partition("\n")[0]
         fate = f"has died: {text}" if isinstance(error, WorkerDied) else f"has failed: {type(error).__name__}: {text}"
         fates.note(position, fate, died=True)  # or its engine was replaced

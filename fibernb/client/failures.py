@@ -6,7 +6,7 @@ import re
 import traceback
 from collections.abc import Iterable, Mapping
 
-from fibernb.errors import RemoteTraceback
+from fibernb.errors import RemoteTraceback, TaskCancelled, message_of
 from fibernb.model import Rank
 
 
@@ -23,7 +23,7 @@ def combined(errors: Mapping[Rank, BaseException], size: int) -> BaseException:
     kinds: dict[tuple[object, ...], list[Rank]] = {}
     for rank, error in errors.items():
         kinds.setdefault(_kind(rank, error), []).append(rank)
-    first_ones = [_noted(errors[ranks[0]], ranks, size) for ranks in kinds.values()]
+    first_ones = [_noted(errors, ranks, size) for ranks in kinds.values()]
     if len(first_ones) == 1:
         return first_ones[0]
     return BaseExceptionGroup(f"{len(errors)} of {size} ranks failed in {len(first_ones)} ways", first_ones)
@@ -31,9 +31,11 @@ def combined(errors: Mapping[Rank, BaseException], size: int) -> BaseException:
 
 def _kind(rank: Rank, error: BaseException) -> tuple[object, ...]:
     """What makes two errors alike: type, message (whatever rank it names), and where they were raised."""
+    if isinstance(error, TaskCancelled):  # while it ran or before it, in time or not
+        return (type(error).__name__,)
     if hasattr(error, "exit_code"):  # the engine of each rank died its own death, but the way is the same
         return (type(error).__name__, error.exit_code)
-    message = re.sub(rf"\brank {rank}\b", "rank", str(error))
+    message = re.sub(rf"\brank {rank}\b", "rank", message_of(error))
     return (type(error).__module__, type(error).__qualname__, message, _place(error))
 
 
@@ -46,10 +48,27 @@ def _place(error: BaseException) -> str:
     return places[-1] if places else ""
 
 
-def _noted(error: BaseException, ranks: list[Rank], size: int) -> BaseException:
+def _noted(errors: Mapping[Rank, BaseException], ranks: list[Rank], size: int) -> BaseException:
+    error = errors[ranks[0]]
     if size > 1:
         error.add_note(f"on rank{'s' if len(ranks) > 1 else ''} {shorthand(ranks)} of {size}")
+    if replaced := replacements("rank", (rank for rank in ranks if is_replaced(errors[rank]))):
+        error.add_note(replaced)
     return error
+
+
+def is_replaced(error: BaseException) -> bool:
+    """Whether what failed with this had to be stopped by ending its engine."""
+    return isinstance(error, TaskCancelled) and error.engine_replaced
+
+
+def replacements(noun: str, numbers: Iterable[int]) -> str:
+    """Says of ranks or items that they did not stop; nothing if there are none."""
+    stubborn = list(numbers)
+    if not stubborn:
+        return ""
+    ending = ("s", "have new engines") if len(stubborn) > 1 else ("", "has a new engine")
+    return f"{noun}{ending[0]} {shorthand(stubborn)} did not stop and {ending[1]}"
 
 
 def shorthand(ranks: Iterable[Rank]) -> str:

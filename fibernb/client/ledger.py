@@ -29,7 +29,7 @@ from fibernb.core.messages import (
     Submit,
     SubmitPinned,
 )
-from fibernb.model import DEFAULT_OPTIONS, Call, Digest, Rank, Result, TaskId
+from fibernb.model import DEFAULT_OPTIONS, Call, Digest, ObjectId, Rank, Result, TaskId
 
 BATCH_CALLS: Final = 256
 BATCH_BYTES: Final = 1_000_000
@@ -43,21 +43,32 @@ class Ledger:
         self.pending: dict[TaskId, ObjectRef] = {}  # in the order of submission
         self.functions: dict[Digest, DefineFunction] = {}
         self.remembered: list[Remember] = []
+        self._keepers: dict[ObjectId, ObjectRef] = {}  # of what stands in the arguments of those
         self.cancelled: dict[TaskId, Cancel] = {}
         self.scaling: Scale | Autoscale | None = None
         self.detached = False
 
-    def note(self, message: Message) -> None:
-        """Keep of a message that is sent what a new hub would have to be told."""
+    def note(self, message: Message, keepers: Iterable[ObjectRef] = ()) -> None:
+        """Keep of a message that is sent what a new hub would have to be told.
+
+        ``keepers``: references to the objects that a `Remember` stands in.
+        """
         if isinstance(message, Remember):
             self.remembered = [old for old in self.remembered if not _takes_over(message, old)]
             self.remembered.append(message)
+            self._keep(keepers)
         elif isinstance(message, Scale | Autoscale):
             self.scaling = message
         elif isinstance(message, Cancel):
             self.cancelled.update((task, message) for task in message.tasks if task in self.pending)
         elif isinstance(message, Detach):
             self.detached = True
+
+    def _keep(self, keepers: Iterable[ObjectRef]) -> None:
+        self._keepers.update((ref.id, ref) for ref in keepers)
+        if self._keepers:
+            needed = {object_id for message in self.remembered for object_id in message.refs}
+            self._keepers = {id_: ref for id_, ref in self._keepers.items() if id_ in needed}
 
     def replay(self, fresh: bool, held: Iterable[Message]) -> list[Message]:
         """What to send first on a new link. ``fresh``: to a hub that knows nothing of this client.

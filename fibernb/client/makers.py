@@ -20,7 +20,7 @@ from fibernb.core.messages import (
     RemoveGroup,
     SignalActor,
 )
-from fibernb.errors import ConfigError, NotConnected
+from fibernb.errors import NameTaken, NotConnected
 from fibernb.model import ActorOptions, Digest, ObjectId, Resources, TaskId
 from fibernb.serialize import Packed
 
@@ -65,7 +65,7 @@ class Makers:
         """Make an actor of the class with this digest: its object, and what handles need to know of it.
 
         The object ends when nobody holds its reference. With a name the hub is asked first: it is the actor that there
-        is, with ``get_if_exists``, or else `ConfigError` says that the name is taken.
+        is, with ``get_if_exists``, or else `NameTaken` says that the name is taken.
         """
         ref = ObjectRef(self._entries.new_ids(1), self._session)
         args, deps, keep = self._entries.take_inputs(checked(packed), inputs)
@@ -95,7 +95,7 @@ class Makers:
             return ref, message.about
         self._entries.forgo(ref)
         if not found.actor:
-            raise ConfigError(found.problem)
+            raise NameTaken(found.problem)
         self._entries.found(found.actor)
         return self._session.borrow(found.actor), found.about
 

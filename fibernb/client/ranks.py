@@ -10,9 +10,10 @@ from fibernb.client import ends
 from fibernb.client.calls import PinnedCalls
 from fibernb.client.cells import CellHandle, CellResult, imports_of
 from fibernb.client.namespaces import join, parts
+from fibernb.client.parcels import Parcel, keepers_of, parcel_of
 from fibernb.client.selection import select
 from fibernb.client.session import define
-from fibernb.core.messages import InterruptRanks, RestartSeats, Said
+from fibernb.core.messages import DefineFunction, InterruptRanks, RestartSeats, Said
 from fibernb.engine import operations
 from fibernb.engine.context import CellContext
 from fibernb.errors import CellTimeout
@@ -46,15 +47,30 @@ class RankView:
 
     def push(self, names: Mapping[str, Any]) -> None:
         """Set these names in the namespaces of the ranks, and of engines that sit there later."""
-        self.push_pickled({name: serialize.dumps(value, name) for name, value in names.items()}).result()
+        self.push_parcels({name: self._parcel(name, value) for name, value in names.items()}).result()
 
-    def push_pickled(self, names: Mapping[str, bytes]) -> CellHandle:
-        """As `push`, for values that are pickled already, without waiting."""
-        ranks = self.ranks
-        handle = self._start(operations.set_names, ranks, [(dict(names),)])
-        for name, data in names.items():
-            self._calls.remember([f"name {name}"], operations.set_names, [({name: data},)], self._lasting(ranks))
+    def push_parcels(self, names: Mapping[str, Parcel]) -> CellHandle:
+        """As `push`, for values that are pickled already, without waiting. Keys are those of `operations.set_names`."""
+        handle = self.start_with_parcels(self._calls.operation(operations.set_names), names)
+        self.leave_parcels(names)
         return handle
+
+    def start_with_parcels(self, function: DefineFunction, names: Mapping[str, Parcel]) -> CellHandle:
+        """Call a function with pickled values by name, which are kept until it has ended."""
+        values = {name: parcel.data for name, parcel in names.items()}
+        handle = self._calls.start(function, self.ranks, [(values,)])
+        kept = keepers_of(names.values())
+        if kept:
+            handle.add_done_callback(lambda _: kept.clear())
+        return handle
+
+    def leave_parcels(self, names: Mapping[str, Parcel]) -> None:
+        """Let engines that sit on these ranks from now on begin with these values."""
+        seats = self._lasting(self.ranks)
+        for together, parcel in names.items():
+            keys = [f"name {name}" for name in together.split()]
+            arguments = [({together: parcel.data},)]
+            self._calls.remember(keys, operations.set_names, arguments, seats, keepers_of([parcel]))
 
     def pull(self, names: str | Sequence[str]) -> CellResult:
         """The values of a name, or lists of values of several names, by rank."""
@@ -67,9 +83,10 @@ class RankView:
         """Cut a sequence into contiguous parts, one a rank, and set ``name`` to them."""
         ranks = self.ranks
         pieces = parts(values, len(ranks)) if ranks else []
-        arguments = [({name: serialize.dumps(piece, name)},) for piece in pieces]
+        parcels = [self._parcel(name, piece) for piece in pieces]
+        arguments = [({name: parcel.data},) for parcel in parcels]
         handle = self._start(operations.set_names, ranks, arguments)
-        self._calls.remember([f"name {name}"], operations.set_names, arguments, ranks)
+        self._calls.remember([f"name {name}"], operations.set_names, arguments, ranks, keepers_of(parcels))
         handle.result()
 
     def gather(self, name: str) -> Any:
@@ -148,6 +165,9 @@ class RankView:
         name: str | None = None,
     ) -> CellHandle:
         return self._calls.start(self._calls.operation(operation), ranks, arguments, on_said=on_said, name=name)
+
+    def _parcel(self, name: str, value: Any) -> Parcel:
+        return parcel_of(self._calls.session, serialize.Apart(value, name))
 
     def _lasting(self, ranks: Sequence[Rank]) -> Sequence[Rank] | None:
         """The ranks to remember something for: None, so seats to come as well, when the view takes in all."""

@@ -323,11 +323,14 @@ class Session:
 
     # ---- the cluster -------------------------------------------------------------------------------------
 
-    def tell(self, message: Message) -> None:
-        """Send a message that has no answer. Raises `NotConnected` when the session has ended."""
+    def tell(self, message: Message, keepers: Iterable[ObjectRef] = ()) -> None:
+        """Send a message that has no answer. Raises `NotConnected` when the session has ended.
+
+        ``keepers``: references to the objects that a `Remember` stands in; they are kept as long as that counts.
+        """
         if self.line.over is not None:
             raise NotConnected(str(self.line.over)) from self.line.over
-        self.books.send(message)
+        self.books.send(message, keepers)
         self.line.flush()
 
     def _tell_if_open(self, message: Message) -> None:

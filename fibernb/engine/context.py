@@ -7,7 +7,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from fibernb.engine.postmortem import Keeper
 from fibernb.model import EngineId, ObjectId, Rank, Resources, Struct, TaskId
+from fibernb.serialize import Source
 
 name_of_call: Final[ContextVar[str]] = ContextVar("name_of_call", default="")
 """The function's name where calls run beside each other."""
@@ -79,6 +81,8 @@ class EngineContext:
         self.paths: tuple[str, ...] = ()  # of the environment, which stay first on sys.path
         self.has_own_directory = False  # of the environment, to work in
         self.name_of_calls = ""  # that run one by one
+        self.errors = Keeper()
+        self.names_from: Source | None = None  # where large values come from that are set as names, to be changed
         self._current_task = current_task
 
     @property

@@ -30,6 +30,7 @@ _PLACES: Final = (
     site.getusersitepackages(),
     str(Path(__file__).parents[1]),
 )
+_FOLDERS_OF_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})  # of other environments as well
 _INSTALLED: Final = tuple({f"{path}{os.sep}" for place in _PLACES for path in (place, os.path.realpath(place))})
 
 
@@ -92,7 +93,11 @@ def source_of(module: object) -> str | None:
     path = known.get("__file__")
     if not isinstance(path, str) or not path.endswith(".py") or known.get("__spec__") is None:
         return None
-    return None if path.startswith(_INSTALLED) or os.path.realpath(path).startswith(_INSTALLED) else path
+    return None if _is_installed(path) or _is_installed(os.path.realpath(path)) else path
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_INSTALLED) or not _FOLDERS_OF_PACKAGES.isdisjoint(Path(path).parts)
 
 
 def stamp_of(path: str) -> Stamp | None:

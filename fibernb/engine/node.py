@@ -47,8 +47,9 @@ from fibernb.wire.handshake import (
 )
 
 CONNECTION_NAME: Final = "connection.json"
-NEEDED: Final = (  # by every engine as soon as it lives, or as soon as what it runs starts tasks or processes
+NEEDED: Final = (  # by every engine as soon as it lives, is asked for its error, or runs what starts tasks or processes
     "fibernb.engine.operations",
+    "fibernb.engine.postmortem_pdb",
     "fibernb.transport.unix",
     "fibernb.multiprocessing.child",
 )

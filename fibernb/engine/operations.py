@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from fibernb import serialize
 from fibernb.engine.context import CellContext, EngineContext, current
-from fibernb.errors import ClusterError, SerializationError
+from fibernb.errors import ClusterError, ObjectLost, SerializationError
 
 __all__ = [
     "CellContext",
     "adopt",
     "get_names",
+    "load_names",
     "run_cell",
     "run_imports",
     "run_item",
@@ -51,9 +52,14 @@ def run_item(source: str, name: str, item: Any, cell: CellContext) -> Any:
 
 
 def set_names(values: Mapping[str, bytes]) -> None:
-    """Set names of the engine's namespace to pickled values. All are set, or none."""
-    loaded = {name: _load(name, data) for name, data in values.items()}
-    _engine().cells.namespace.update(loaded)
+    """Set names of the engine's namespace to pickled values. All are set, or none.
+
+    A key may be several names, with blanks between them: their values stand together in one dict.
+    Arrays in them can be changed. Those in the object store are shared with other engines up to the page that is
+    written to: so a large one is there once a host, and is nevertheless each engine's own.
+    """
+    engine = _engine()
+    engine.cells.namespace.update(load_names(engine, values))
 
 
 def get_names(names: Sequence[str]) -> list[Any]:
@@ -63,12 +69,13 @@ def get_names(names: Sequence[str]) -> list[Any]:
     return [engine.cells.namespace[name] for name in names]
 
 
-def adopt(cwd: str, path: Sequence[str]) -> None:
+def adopt(cwd: str, path: Sequence[str], keeps_errors: bool = False) -> None:
     """Work in the notebook's directory, with its ``sys.path`` ahead of our own, as far as this host has them.
 
-    What a runtime environment has brought stays as it is.
+    What a runtime environment has brought stays as it is. ``keeps_errors``: those of tasks are kept for a debugger.
     """
     engine = _engine()
+    engine.errors.keeps_tasks |= keeps_errors
     if os.path.isdir(cwd) and not engine.has_own_directory:
         os.chdir(cwd)
     present = [entry for entry in path if not entry or os.path.exists(entry)]
@@ -103,12 +110,27 @@ def _pickled(value: Any) -> serialize.Pickled:
     try:
         return serialize.Pickled(serialize.dumps(value))
     except SerializationError as error:
+        if error.__cause__ is error:  # the value's own word: it stands for one that the notebook could not send
+            raise
         return serialize.Pickled(serialize.dumps(serialize.Unpicklable.of(value, error)))
 
 
-def _load(name: str, data: bytes) -> Any:
+def load_names(engine: EngineContext, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """Values by name, as `set_names` takes them. Raises what unpickling them raises, and `ObjectLost`."""
+    loaded: dict[str, Any] = {}
+    for names, data in values.items():
+        value = _load(engine, names, data)
+        loaded.update(value if " " in names else {names: value})
+    return loaded
+
+
+def _load(engine: EngineContext, name: str, data: bytes) -> Any:
     try:
-        return serialize.loads(data)
+        return serialize.loads(data, engine.names_from)
+    except serialize.BlockGone as error:
+        raise ObjectLost(
+            f"{name!r} was in the object store of this host, which has lost it: run the cell again, or push it again"
+        ) from error
     except Exception as error:
         error.add_note(f"while loading the pushed name {name!r} on the engine")
         raise

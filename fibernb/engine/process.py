@@ -11,7 +11,6 @@ from multiprocessing import util
 from typing import Any, NamedTuple, NoReturn
 
 from fibernb.engine import system
-from fibernb.engine.batches import Store
 from fibernb.engine.cells import Cells
 from fibernb.engine.context import EngineContext, enter
 from fibernb.engine.engine import Engine
@@ -20,7 +19,7 @@ from fibernb.engine.siding import CRASHED_EXIT_CODE, crash
 from fibernb.engine.streams import APPEND, TaskStream, adopt_threads
 from fibernb.model import Struct, rank_name
 from fibernb.progress import report_bars_to
-from fibernb.store.agent import agent_for
+from fibernb.store.agent import StoreAgent, agent_for
 from fibernb.wire.handshake import Seat
 
 
@@ -80,7 +79,9 @@ def become_engine(prepared: Prepared, seat: Seat, logs: tuple[str, str], node_fd
     try:
         _detach(prepared.node_pid, seat, logs[1], node_fds)
         _take_seat(prepared, seat, logs)
-        exit_code = prepared.engine.run(seat, _store(prepared.settings, seat))
+        store = _store(prepared.settings, seat)
+        prepared.context.names_from = store.private
+        exit_code = prepared.engine.run(seat, store)
         atexit._run_exitfuncs()
     except BaseException:  # noqa: BLE001  the last chance to say why
         crash()
@@ -111,7 +112,7 @@ def _take_seat(prepared: Prepared, seat: Seat, logs: tuple[str, str]) -> None:
     enter(prepared.context)
 
 
-def _store(settings: EngineSettings, seat: Seat) -> Store:
+def _store(settings: EngineSettings, seat: Seat) -> StoreAgent:
     """The object store of this host, which is not asked for anything yet."""
     return agent_for(settings.directory, settings.key, rank_name(seat.rank), settings.inline_bytes)
 

@@ -18,6 +18,7 @@ from fibernb.progress import LiveBar
 
 MAX_TASKS: Final = 1000  # whose messages are still counted after they have ended
 FULL_CHARACTERS: Final = 65_536  # of text that waits: then the writer sends it itself
+MAX_TURNS: Final = 64  # of tasks and streams that wait: with more, what goes to one stream is put together
 
 owner: Final[contextvars.ContextVar[TaskId]] = contextvars.ContextVar("owner", default=0)
 """The cell on whose behalf a coroutine runs, which may be another one than runs now. 0: the current task's."""
@@ -61,6 +62,7 @@ class Reporter:
         self._on_news = on_news
         self._lock = threading.RLock()  # a signal handler, or a finaliser, may print
         self._pending: list[_Text | _Rich] = []
+        self._open: dict[tuple[TaskId, str], _Text] = {}  # the last text of each since the last display
         self._characters = 0
         self._bars: list[_ReportedBar] = []
         self._bar_numbers = itertools.count(1)
@@ -73,11 +75,12 @@ class Reporter:
         """Text that a task wrote (default: the one that the calling code belongs to)."""
         task = self._owner() if task is None else task
         with self._lock:
-            last = self._pending[-1] if self._pending else None
-            if isinstance(last, _Text) and last.task == task and last.stream == stream:
+            last = self._open.get((task, stream))
+            if last is not None and (last is self._pending[-1] or len(self._pending) >= MAX_TURNS):
                 last.parts.append(text)
             else:
-                self._pending.append(_Text(task, stream, [text]))
+                self._open[task, stream] = new = _Text(task, stream, [text])
+                self._pending.append(new)
             self._characters += len(text)
         self._on_news(self._characters >= FULL_CHARACTERS)
 
@@ -86,6 +89,7 @@ class Reporter:
         encoded = msgspec.json.encode(content, enc_hook=str)
         with self._lock:
             self._pending.append(_Rich(self._owner(), kind, encoded))
+            self._open.clear()
         self._on_news(len(encoded) >= FULL_CHARACTERS)
 
     def add_bar(self, bar: LiveBar) -> None:
@@ -122,6 +126,7 @@ class Reporter:
         """Everything that has not been taken yet, in order, as messages."""
         with self._lock:
             pending, self._pending, self._characters = self._pending, [], 0
+            self._open.clear()
             return [*map(self._message, pending), *self._moved_bars()]
 
     def _message(self, item: _Text | _Rich) -> Said:

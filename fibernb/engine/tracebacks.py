@@ -6,6 +6,7 @@ import asyncio
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Final
 
 import IPython
@@ -31,6 +32,20 @@ def text_of(error: BaseException) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[: MAX_CHARACTERS // 2]}\n...\n{text[-MAX_CHARACTERS // 2 :]}"
+
+
+def users_part(trace: TracebackType | None) -> TracebackType | None:
+    """The same frames as in `text_of`; None when there are none."""
+    kept: list[TracebackType] = []
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        if not filename.startswith(_OURS) and (kept or not filename.startswith(_LOOP)):
+            kept.append(trace)
+        trace = trace.tb_next
+    part: TracebackType | None = None
+    for entry in reversed(kept):
+        part = TracebackType(part, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return part
 
 
 def _all_parts(report: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

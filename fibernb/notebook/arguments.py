@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import itertools
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from fibernb.notebook.usage import UsageError, did_you_mean
 
+_COMMENT: Final = re.compile(r"(?:^|\s)#")
 _OPTION_FOLLOWS: Final = re.compile(r"\s*$|\s+--?[A-Za-z]")
 _EACH: Final = re.compile(r"(?:^|(?<=\s))--each(?:\s+|=)(?P<name>[^\W\d]\w*)=(?P<rest>.*)", re.DOTALL)
+
+
+Completes: TypeAlias = Literal["", "backends", "bounds", "clusters", "files", "names", "ranks", "seats", "settings"]
+"""What kind of thing an argument is, for completion; an empty text: of none that could be known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +36,17 @@ class Argument:
     flag: bool = False  # takes no value
     default: object = None
     const: object = None  # what an option with nargs "?" means without a value
+    completes: Completes = ""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it has a name, rather than a place."""
+        return self.names[0].startswith("-")
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether any number of words can follow."""
+        return self.nargs in ("+", "*")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         if self.flag:
@@ -60,7 +78,7 @@ class Command:
     @property
     def options(self) -> list[str]:
         """All names of options, ``--help`` included."""
-        return [name for argument in self.arguments for name in argument.names if name.startswith("-")] + ["--help"]
+        return [name for argument in self.arguments if argument.is_option for name in argument.names] + ["--help"]
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The arguments by name. Raises `HelpAsked` for ``--help`` and UsageError for what cannot be understood."""
@@ -104,11 +122,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def split_words(line: str, command: str) -> list[str]:
-    """The words of a line, with the quotes of a shell."""
+    """The words of a line up to a comment, with the quotes of a shell."""
     try:
-        return shlex.split(line)
+        words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"{command}: {error} (quote words that contain quotes)") from error
+        before = _COMMENT.split(line, maxsplit=1)[0]
+        if before == line:
+            raise UsageError(f"{command}: {error} (quote words that contain quotes)") from error
+        return split_words(before, command)
+    return list(itertools.takewhile(lambda word: not word.startswith("#"), words))
 
 
 def take_each(line: str) -> tuple[str, tuple[str, str] | None]:
@@ -121,7 +143,7 @@ def take_each(line: str) -> tuple[str, tuple[str, str] | None]:
         return line, None
     rest = found["rest"]
     for end in _ends_of_words(rest):
-        if _OPTION_FOLLOWS.match(rest, end) and _is_expression(rest[:end]):
+        if _OPTION_FOLLOWS.match(rest, end) and is_expression(rest[:end]):
             return f"{line[: found.start()]} {rest[end:]}".strip(), (found["name"], rest[:end].strip())
     raise UsageError(f"%%parallel: --each {found['name']}=… is not followed by a complete Python expression: {rest}")
 
@@ -129,7 +151,7 @@ def take_each(line: str) -> tuple[str, tuple[str, str] | None]:
 def split_each(word: str) -> tuple[str, str]:
     """The two sides of a quoted ``--each "x=EXPRESSION"``."""
     name, equals, expression = word.partition("=")
-    if not (equals and name.strip().isidentifier() and _is_expression(expression)):
+    if not (equals and name.strip().isidentifier() and is_expression(expression)):
         raise UsageError(f"%%parallel: --each wants NAME=EXPRESSION, such as x=range(10), not {word!r}")
     return name.strip(), expression.strip()
 
@@ -145,18 +167,20 @@ def split_names(words: Sequence[str]) -> list[str]:
 
 def seconds(text: str) -> float:
     """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
-    return value
+    with contextlib.suppress(ValueError):
+        value = float(text)
+        if 0 < value < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
 
 
 def count(text: str) -> int:
     """A whole number, 0 or more."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value
+    with contextlib.suppress(ValueError):
+        value = int(text)
+        if value >= 0:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not a whole number, 0 or more")
 
 
 def name(text: str) -> str:
@@ -171,13 +195,14 @@ def name_or_nothing(text: str) -> str:
     return name(text) if text else ""
 
 
-def _ends_of_words(text: str) -> list[int]:
-    return [found.end() for found in re.finditer(r"\S+", text)]
-
-
-def _is_expression(text: str) -> bool:
+def is_expression(text: str) -> bool:
+    """Whether this is a complete Python expression."""
     try:
         ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError):
         return False
     return True
+
+
+def _ends_of_words(text: str) -> list[int]:
+    return [found.end() for found in re.finditer(r"\S+", text)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fibernb import serialize
-from fibernb.engine import context
+from fibernb.engine import context, operations
 
 
 def set_missing_names(values: Mapping[str, bytes]) -> None:
@@ -13,4 +12,6 @@ def set_missing_names(values: Mapping[str, bytes]) -> None:
     engine = context.current()
     assert engine is not None
     namespace = engine.cells.namespace
-    namespace.update((name, serialize.loads(data)) for name, data in values.items() if name not in namespace)
+    missing = {names: data for names, data in values.items() if not namespace.keys() >= set(names.split())}
+    loaded = operations.load_names(engine, missing)
+    namespace.update((name, value) for name, value in loaded.items() if name not in namespace)

@@ -6,6 +6,7 @@ do nothing. A cell that awaits leaves the shell free.
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from typing import Final
 
@@ -15,6 +16,16 @@ AWAITED: Final = "await get_ipython().find_cell_magic('parallel').__self__.await
 """How a line begins that the transformer has made."""
 
 _PARALLEL: Final = re.compile(r"%%parallel(?:[ \t]+(?P<line>.*?))?\s*")
+
+
+def hears_clicks(*, awaited: bool) -> bool:
+    """Whether this kernel hears of a click on a widget while a cell runs that waits, by ``await`` or in a blocking way.
+
+    Before ipykernel 7 it does not in either case: a kernel goes through its messages one by one. Up to 7.3 clicks come
+    to a thread beside the cell, from 7.4 on to that which made the widget.
+    """
+    major, minor = (int(part) for part in importlib.metadata.version("ipykernel").split(".")[:2])
+    return major >= 7 and (awaited or (major, minor) < (7, 4))
 
 
 class Awaiting:

@@ -10,14 +10,13 @@ from typing import Any, Final, TypeAlias
 
 from fibernb import config as configuration
 from fibernb.client import code, current
+from fibernb.client.inbox import print_said
 from fibernb.client.session import Session
-from fibernb.core.messages import Display, Output, Progress, Said
+from fibernb.core.messages import Progress, Said
 from fibernb.model import TaskId, client_of
-from fibernb.notebook.excerpt import shorten
-from fibernb.notebook.gathering import SourceOutput
-from fibernb.notebook.grouping import Block, format_ranks
-from fibernb.notebook.printing import Printer, Text, write
-from fibernb.notebook.task_bars import TaskBars
+from fibernb.notebook.printing import Printer
+from fibernb.notebook.task_bars import TaskBars, later
+from fibernb.notebook.task_output import TaskOutput
 
 REMEMBERED_CELLS: Final = 200
 
@@ -52,10 +51,16 @@ class CellTasks:
         if session is not None:
             session.inbox.on_said = self.hear
 
+    def leave(self) -> None:
+        """Tasks print where they would without a notebook."""
+        if self._session is not None and self._session.inbox.on_said == self.hear:
+            self._session.inbox.on_said = print_said
+        self._session = None
+
     def end_cell(self, result: Any) -> None:
         """A cell has ended: if it was interrupted, its tasks and all that they submitted are stopped."""
         if self._cells:
-            self._cells[-1].show_bars()
+            self._cells[-1].end()
         session = current.session
         if not isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError) or session is None:
             return
@@ -76,45 +81,27 @@ class CellTasks:
 
 
 class _Cell:
-    """A cell, and how much its tasks may still show in it."""
+    """A cell, and what its tasks show in it."""
 
     def __init__(self, last_before: TaskId, printer: Printer, make_bars: MakeBars) -> None:
-        config = configuration.load()
         self.last_before = last_before
-        self._printer = printer
         self._make_bars = make_bars
         self._bars: TaskBars | None = None
         self._context = contextvars.copy_context()
-        self._left_lines = config.output_limit_lines
-        self._left_bytes = config.output_limit_bytes
+        self._output = TaskOutput(printer, later, configuration.load())
 
     def show(self, said: Said) -> None:
         if isinstance(said, Progress):
             self._bars = self._bars or self._context.run(self._make_bars)
             self._bars.take(said)
-        elif self._left_lines > 0 and self._left_bytes > 0:
-            self._context.run(self._show, said)
+        else:
+            self._output.take(said)
 
-    def show_bars(self) -> None:
-        """Show now what is to be shown of bars."""
+    def end(self) -> None:
+        """Show now what is to be shown."""
         if self._bars is not None:
             self._bars.show()
-
-    def _show(self, said: Output | Display) -> None:
-        if isinstance(said, Output):
-            self._print(said)
-        else:
-            output = SourceOutput(2, 1)
-            output.take(said)
-            self._printer.show([Block((said.rank,), tuple(output.items()))])
-
-    def _print(self, said: Output) -> None:
-        lines = shorten(said.text, self._left_bytes).splitlines()[: self._left_lines]
-        self._left_lines -= len(lines)
-        self._left_bytes -= len(said.text)
-        write(Text(said.stream, "".join(f"[{format_ranks([said.rank])}] {line}\n" for line in lines)))
-        if self._left_lines <= 0 or self._left_bytes <= 0:
-            write(Text("stdout", "… more output of this cell's tasks is in %fiber log …\n"))
+        self._output.end()
 
 
 def _last_task(session: Session | None) -> TaskId:

@@ -48,6 +48,10 @@ class Clusters:
         """Whether this notebook uses a cluster."""
         return api.is_initialized()
 
+    def size(self) -> int:
+        """How many seats the cluster in use has, as far as is known here; 0 without one."""
+        return api.current_cluster().size if self.in_use() else 0
+
     def begin_cell(self, *_: object) -> None:
         """A cell begins: its tasks work in the notebook's directory, with its ``sys.path``, as these are now."""
         if self.in_use():
@@ -74,7 +78,16 @@ class Clusters:
         return self.current()
 
     def start(self, workers: int | None, backend: str | None, name: str | None, options: Mapping[str, Any]) -> Cluster:
-        """Start a cluster, or give the one in use if it is the one that is meant."""
+        """Start a cluster, or give the one in use if it is the one that is meant.
+
+        Raises `ConfigError` if it is another, or if settings are given that it could only begin with.
+        """
+        self._check_meant(name)
+        if options and self.in_use():
+            raise ConfigError(
+                f"cluster {api.current_cluster().name} runs already, and settings hold from the start on: "
+                "%fiber stop ends it, and then it can be started with others"
+            )
         settle(api.init(workers, backend, name, **options))
         return self.current()
 
@@ -83,12 +96,23 @@ class Clusters:
 
         Raises `NotConnected` when none runs, `ConfigError` when it is not clear which one is meant.
         """
-        if name is None and self.in_use():
+        if self.in_use():
+            self._check_meant(name)
             return self.current()
         connection = None if name is not None else choose(self.running(), here())
         cluster = api.connect(name if connection is None else connection.directory)
         cluster.owned = cluster.owned or read_mark(cluster.directory) == here()
         return self.current()
+
+    def _check_meant(self, name: str | None) -> None:
+        if name is None or not self.in_use():
+            return
+        cluster = api.current_cluster()
+        if name not in (cluster.name, str(cluster.directory)):
+            raise ConfigError(
+                f"this notebook uses cluster {cluster.name}, not {name}: %fiber detach leaves that one running, "
+                "%fiber stop ends it; then try again"
+            )
 
 
 def settle(cluster: Cluster) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fibernb.notebook.arguments import Argument, Command, count, name, name_or_nothing, seconds
 from fibernb.notebook.grouping import MODES
 from fibernb.notebook.usage import UsageError, did_you_mean
 
-_RANKS: Final = Argument(names=("ranks",), nargs="?", help="which: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)")
-_NAMES: Final = Argument(names=("names",), nargs="+", metavar="NAME", help="names of variables")
+_RANKS: Final = Argument(
+    names=("ranks",), nargs="?", completes="ranks", help="which: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)"
+)
+_NAMES: Final = Argument(names=("names",), nargs="+", metavar="NAME", completes="names", help="names of variables")
 
 VERBS: Final = {
     verb: Command(name=f"%fiber {verb}".strip(), help=help_text, arguments=arguments, examples=examples)
@@ -24,7 +27,12 @@ VERBS: Final = {
             "scale",
             "Declare how many engines there are and wait until they are ready. A running engine is never stopped.",
             (
-                Argument(names=("seats",), metavar="N|+N|-N", help="how many, or how many more or fewer"),
+                Argument(
+                    names=("seats",),
+                    metavar="N|+N|-N",
+                    completes="seats",
+                    help="how many, or how many more or fewer",
+                ),
                 Argument(
                     names=("--min",), kind=count, metavar="N", help="return when so many are ready (default: all)"
                 ),
@@ -36,7 +44,12 @@ VERBS: Final = {
             "autoscale",
             "Follow the queue between two numbers of engines.",
             (
-                Argument(names=("bounds",), metavar="MIN:MAX|off", help="fewest and most engines, or off"),
+                Argument(
+                    names=("bounds",),
+                    metavar="MIN:MAX|off",
+                    completes="bounds",
+                    help="fewest and most engines, or off",
+                ),
                 Argument(
                     names=("--idle",),
                     kind=seconds,
@@ -54,10 +67,19 @@ VERBS: Final = {
                 Argument(
                     names=("-n", "--workers"), kind=count, metavar="N", help="how many engines (default: one a core)"
                 ),
-                Argument(names=("-b", "--backend"), metavar="BACKEND", help="where engines run (default: local)"),
+                Argument(
+                    names=("-b", "--backend"),
+                    metavar="BACKEND",
+                    completes="backends",
+                    help="where engines run (default: local)",
+                ),
                 Argument(names=("--name",), help="what the cluster is called"),
                 Argument(
-                    names=("-o", "--options"), nargs="+", metavar="KEY=VALUE", help="settings, as in %%fiber config"
+                    names=("-o", "--options"),
+                    nargs="+",
+                    metavar="KEY=VALUE",
+                    completes="settings",
+                    help="settings, as in %%fiber config",
                 ),
             ),
             ("%fiber start -n 4", "%fiber start -n 4 --name mine -o lease_s=600"),
@@ -73,14 +95,26 @@ VERBS: Final = {
         (
             "attach",
             "Use a cluster that runs already, with the names its engines hold.",
-            (Argument(names=("name",), nargs="?", help="which (default: the only one, or this notebook's)"),),
+            (
+                Argument(
+                    names=("name",),
+                    nargs="?",
+                    completes="clusters",
+                    help="which (default: the only one, or this notebook's)",
+                ),
+            ),
             ("%fiber attach", "%fiber attach mine"),
         ),
         ("detach", "Leave the cluster and let it run until it is stopped.", (), ("%fiber detach",)),
         (
             "push",
             "Send variables of the notebook to the engines, changed or not.",
-            (_NAMES, Argument(names=("-w", "--ranks"), metavar="RANKS", help="to these ranks (default: all)")),
+            (
+                _NAMES,
+                Argument(
+                    names=("-w", "--ranks"), metavar="RANKS", completes="ranks", help="to these ranks (default: all)"
+                ),
+            ),
             ("%fiber push a b c", "%fiber push model -w 0:4"),
         ),
         (
@@ -89,29 +123,43 @@ VERBS: Final = {
             (
                 _NAMES,
                 Argument(
-                    names=("--into",), kind=name, metavar="NAME", help="bind the list to this name (one variable only)"
+                    names=("--into",),
+                    kind=name,
+                    metavar="NAME",
+                    completes="names",
+                    help="bind the list to this name (one variable only)",
                 ),
-                Argument(names=("-w", "--ranks"), metavar="RANKS", help="from these ranks (default: all)"),
+                Argument(
+                    names=("-w", "--ranks"), metavar="RANKS", completes="ranks", help="from these ranks (default: all)"
+                ),
             ),
             ("%fiber pull x", "%fiber pull x --into xs", "%fiber pull a b -w 0:4"),
         ),
         (
             "scatter",
             "Cut a sequence into pieces, one for each rank, under its own name.",
-            (Argument(names=("name",), help="the variable that holds it"), _RANKS),
+            (Argument(names=("name",), completes="names", help="the variable that holds it"), _RANKS),
             ("%fiber scatter xs",),
         ),
         (
             "gather",
             "Put the pieces of a scattered sequence together again, under its own name.",
-            (Argument(names=("name",), help="the variable"), _RANKS),
+            (Argument(names=("name",), completes="names", help="the variable"), _RANKS),
             ("%fiber gather xs",),
         ),
         (
             "config",
             "Show the settings, or set some. Those of a running cluster hold from its next start.",
-            (Argument(names=("settings",), nargs="*", metavar="KEY=VALUE", help="settings to change"),),
-            ("%fiber config", "%fiber config progress=false"),
+            (
+                Argument(
+                    names=("settings",),
+                    nargs="*",
+                    metavar="KEY|KEY=VALUE",
+                    completes="settings",
+                    help="one setting to show, or settings to change",
+                ),
+            ),
+            ("%fiber config", "%fiber config lease_s", "%fiber config progress=false"),
         ),
         ("ps", "List engines and what they run, then actors.", (_RANKS,), ("%fiber ps", "%fiber ps 0:8")),
         (
@@ -122,31 +170,65 @@ VERBS: Final = {
                     names=("file",),
                     nargs="?",
                     metavar="FILE",
+                    completes="files",
                     help="write a trace there instead, for https://ui.perfetto.dev or chrome://tracing",
                 ),
+                Argument(names=("--last",), kind=seconds, metavar="S", help="show only the last S seconds of it"),
             ),
-            ("%fiber timeline", "%fiber timeline trace.json"),
+            ("%fiber timeline", "%fiber timeline --last 30", "%fiber timeline trace.json"),
         ),
         (
             "log",
-            "Show the last lines that engines wrote.",
+            "Show the last lines that engines wrote: all of them, those that a cell left out as well.",
             (
                 Argument(
                     names=("ranks",),
                     nargs="*",
+                    completes="ranks",
                     help=f"{_RANKS.help}; extra 2: an engine beside the seats, as %%fiber ps calls it",
+                ),
+                Argument(
+                    names=("-f", "--follow"), flag=True, help="go on with what they write, until you interrupt the cell"
                 ),
                 Argument(
                     names=("-n", "--lines"),
                     kind=count,
-                    default=50,
                     metavar="N",
-                    help="how many lines of each (default: 50)",
+                    help="how many lines of each (default: 50, or what a cell may show of so many engines)",
                 ),
             ),
-            ("%fiber log 3", "%fiber log -n 10", "%fiber log extra 2"),
+            ("%fiber log 3", "%fiber log -n 10", "%fiber log -f", "%fiber log extra 2"),
         ),
-        ("cancel", "Cancel every cell that runs in the background.", (), ("%fiber cancel",)),
+        (
+            "cancel",
+            "Cancel every cell that runs in the background, or one thing that runs.",
+            (
+                Argument(
+                    names=("id",),
+                    nargs="?",
+                    metavar="ID",
+                    completes="names",
+                    help="a handle or references by their variable, a cell by its number, tasks by their function",
+                ),
+            ),
+            ("%fiber cancel", "%fiber cancel handle", "%fiber cancel 7", "%fiber cancel train"),
+        ),
+        (
+            "debug",
+            (
+                "Look at the last error of an engine with Python's debugger, in the frames that raised it.\n"
+                "p EXPR shows a value, up and down change the frame, help lists the commands, quit ends it."
+            ),
+            (
+                Argument(
+                    names=("rank",),
+                    nargs="?",
+                    completes="ranks",
+                    help="whose error (default: the latest, on the lowest rank)",
+                ),
+            ),
+            ("%fiber debug", "%fiber debug 3"),
+        ),
         ("interrupt", "Interrupt what engines run now.", (_RANKS,), ("%fiber interrupt", "%fiber interrupt 0,3")),
     )
 }
@@ -155,9 +237,9 @@ FIBER_HELP: Final = "\n".join(
     [
         "%fiber [VERB]: engines for this notebook. Without a verb: the state of the cluster.",
         "",
-        *(f"  {verb:<10} {command.help}" for verb, command in VERBS.items()),
+        *(f"  {verb:<10} {command.help.splitlines()[0]}" for verb, command in VERBS.items()),
         "",
-        "%fiber VERB --help tells what a verb takes. %parallel --help: running cells on the engines.",
+        "%fiber VERB --help, or %fiber VERB?, tells what a verb takes. %%parallel? tells of cells on the engines.",
     ]
 )
 
@@ -173,8 +255,19 @@ CELL: Final = Command(
     help="Run the cell on the engines. The value of its last expression comes back as a list by rank.\n"
     "The body has rank, size and every name of the notebook that it reads.",
     arguments=(
-        Argument(names=("-w", "--ranks"), metavar="RANKS", help="where: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)"),
-        Argument(names=("--into",), kind=name, metavar="NAME", help="bind the list of values to this name"),
+        Argument(
+            names=("-w", "--ranks"),
+            metavar="RANKS",
+            completes="ranks",
+            help="where: 0 | 0,3 | 1:8 | ::2 | !0 (default: all)",
+        ),
+        Argument(
+            names=("--into",),
+            kind=name,
+            metavar="NAME",
+            completes="names",
+            help="bind the list of values to this name",
+        ),
         Argument(
             names=("-a", "--async"),
             nargs="?",
@@ -183,7 +276,7 @@ CELL: Final = Command(
             metavar="NAME",
             help="return at once, with a handle",
         ),
-        Argument(names=("--push",), nargs="+", metavar="NAMES", help="send these names as well"),
+        Argument(names=("--push",), nargs="+", metavar="NAMES", completes="names", help="send these names as well"),
         Argument(names=("--no-push",), flag=True, help="send no names"),
         _OUTPUT,
         Argument(names=("--timeout",), kind=seconds, metavar="S", help="cancel the cell after S seconds"),
@@ -199,10 +292,10 @@ CELL: Final = Command(
         ),
     ),
     examples=(
-        "%%parallel",
-        "%%parallel -w 0:4 --into values",
-        "%%parallel -a handle --timeout 60",
-        "%%parallel --each x=range(100) --into ys --on-error keep",
+        "%%parallel                                                 # on all ranks",
+        "%%parallel -w 0:4 --into values                            # on the first four; keep the list",
+        "%%parallel -a handle --timeout 60                          # in the background, a minute at most",
+        "%%parallel --each x=range(100) --into ys --on-error keep   # a hundred tasks, where there is room",
     ),
 )
 
@@ -214,8 +307,15 @@ EXPRESSION: Final = Command(
 )
 
 
+PARALLEL_HELP: Final = f"{CELL.help_text()}\n\n{EXPRESSION.help_text()}"
+
+_SEATS: Final = re.compile(r"[+-]?\d+")
+
+
 def verb_named(word: str) -> Command:
     """The verb of that name. Raises UsageError, with the nearest one, if there is none."""
-    if word not in VERBS:
-        raise UsageError(f"%fiber has no verb {word!r}{did_you_mean(word, VERBS) or '; see %fiber --help'}")
-    return VERBS[word]
+    if word in VERBS:
+        return VERBS[word]
+    nearest = f"%fiber scale {word}" if _SEATS.fullmatch(word) else ""
+    hint = f"; did you mean {nearest!r}?" if nearest else did_you_mean(word, [*VERBS, "--help"])
+    raise UsageError(f"%fiber has no verb {word!r}{hint or '; see %fiber --help'}")

@@ -1,4 +1,4 @@
-"""The verbs of ``%fiber`` that move values and stop work."""
+"""The verbs of ``%fiber`` that move values."""
 
 from __future__ import annotations
 
@@ -13,26 +13,22 @@ from fibernb.client.cluster import Cluster
 from fibernb.model import Rank
 from fibernb.notebook.arguments import split_names
 from fibernb.notebook.clusters import Clusters
-from fibernb.notebook.parallel import Parallel
 from fibernb.notebook.supply import Supply
 from fibernb.notebook.usage import UsageError
 
 
 class DataVerbs:
-    """Push, pull, scatter, gather, cancel, interrupt."""
+    """Push, pull, scatter, gather."""
 
-    def __init__(self, shell: InteractiveShell, clusters: Clusters, supply: Supply, parallel: Parallel) -> None:
+    def __init__(self, shell: InteractiveShell, clusters: Clusters, supply: Supply) -> None:
         self._shell = shell
         self._clusters = clusters
         self._supply = supply
-        self._parallel = parallel
         self.verbs: dict[str, Callable[[argparse.Namespace], Any]] = {
             "push": self._push,
             "pull": self._pull,
             "scatter": self._scatter,
             "gather": self._gather,
-            "cancel": self._cancel,
-            "interrupt": self._interrupt,
         }
 
     def _push(self, options: argparse.Namespace) -> None:
@@ -53,21 +49,21 @@ class DataVerbs:
     def _scatter(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.current()
         ranks = _chosen(cluster, options.ranks)
-        cluster.scatter(options.name, self._value(options.name), ranks)
+        cluster.scatter(options.name, self._sequence(options.name), ranks)
         self._supply.note_sent(cluster, ranks, [options.name])
 
     def _gather(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.existing()
         self._shell.user_ns[options.name] = cluster.gather(options.name, _chosen(cluster, options.ranks))
 
-    def _cancel(self, _options: argparse.Namespace) -> None:
-        count = self._parallel.cancel_background()
-        cells = "cell" if count == 1 else "cells"
-        print(f"{count} background {cells} cancelled" if count else "no cell runs in the background")
-
-    def _interrupt(self, options: argparse.Namespace) -> None:
-        cluster = self._clusters.existing()
-        cluster.interrupt(_chosen(cluster, options.ranks))
+    def _sequence(self, name: str) -> Any:
+        value = self._value(name)
+        try:
+            iter(value)
+        except TypeError as error:
+            kind = type(value).__name__
+            raise UsageError(f"%fiber scatter: {name!r} is of type {kind}, which has no parts to send out") from error
+        return value
 
     def _value(self, name: str) -> Any:
         if name not in self._shell.user_ns:

@@ -17,7 +17,7 @@ from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Said
 from fibernb.engine import operations
 from fibernb.errors import GetTimeout, SerializationError, TaskCancelled
-from fibernb.model import Outcome, TaskOptions
+from fibernb.model import Outcome, Rank, TaskOptions
 from fibernb.notebook.body import Body
 from fibernb.notebook.request import Each
 from fibernb.notebook.usage import UsageError
@@ -72,10 +72,14 @@ class EachHandle:
     ----------
     refs : one for each item, in their order.
     keep_errors : whether failed items hold their exception among the values.
+    ranks : where items run, as there is room.
     """
 
-    def __init__(self, session: Session, refs: Sequence[ObjectRef], *, keep_errors: bool) -> None:
+    def __init__(
+        self, session: Session, refs: Sequence[ObjectRef], *, keep_errors: bool, ranks: Sequence[Rank] = ()
+    ) -> None:
         self.refs = tuple(refs)
+        self.ranks = tuple(ranks)
         self._session = session
         self._keep_errors = keep_errors
 
@@ -96,14 +100,21 @@ class EachHandle:
         if not self._session.wait(self.done, timeout):
             left = sum(not ref.done() for ref in self.refs)
             raise GetTimeout(f"{left} of {len(self.refs)} items had not finished after {timeout:g} s; they go on")
-        errors = {index: _error_of(ref) for index, ref in enumerate(self.refs) if _failed(ref)}
+        errors = self.errors()
         if errors and not self._keep_errors:
             raise _first_of(errors, len(self.refs))
         return [errors[index] if index in errors else _value_of(ref) for index, ref in enumerate(self.refs)]
 
-    def cancel(self, force: bool = False) -> None:
-        """Stop the items that have not finished; with ``force`` engines that run some are replaced."""
-        self._session.cancel(self.refs, force)
+    def errors(self) -> dict[int, BaseException]:
+        """The exceptions of the items that have failed, by their positions."""
+        return {index: _error_of(ref) for index, ref in enumerate(self.refs) if _failed(ref)}
+
+    def cancel(self, force: bool = False, recursive: bool = True) -> None:
+        """Stop the items that have not finished, and unless ``recursive`` is false the tasks that they have submitted.
+
+        With ``force`` engines that run some are replaced.
+        """
+        self._session.cancel(self.refs, force, recursive)
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
         yield from _arrival_of(self.refs).__await__()

@@ -9,18 +9,23 @@ from typing import Any, Final
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.client import current
-from fibernb.client.cells import CellResult
+from fibernb.client.cells import CellHandle, CellResult
 from fibernb.notebook import values
+from fibernb.notebook.asking import Question, without_body
 from fibernb.notebook.awaiting import Awaiting
 from fibernb.notebook.cell_tasks import CellTasks
 from fibernb.notebook.clusters import Clusters
-from fibernb.notebook.completion import magic_matcher
+from fibernb.notebook.completion import matcher_for
 from fibernb.notebook.data_verbs import DataVerbs
+from fibernb.notebook.debugging import DebuggerHook, Debugging
+from fibernb.notebook.each import EachHandle
 from fibernb.notebook.heartbeat import Heartbeat
+from fibernb.notebook.known import NotebookWords
 from fibernb.notebook.looking import LookingVerbs
-from fibernb.notebook.magics import NAMES, FiberMagics, without_body
+from fibernb.notebook.magics import NAMES, FiberMagics
 from fibernb.notebook.parallel import Parallel
 from fibernb.notebook.printing import Printer
+from fibernb.notebook.stopping import StoppingVerbs
 from fibernb.notebook.supply import Supply
 from fibernb.notebook.task_bars import bars_for
 from fibernb.notebook.tracebacks import TracebackHook
@@ -53,54 +58,87 @@ class Extension:
         self._tasks = CellTasks(self._printer, functools.partial(bars_for, shell))
         self._heartbeat = Heartbeat()
         self._awaiting = Awaiting(shell)
+        self._matcher = matcher_for(NotebookWords(shell, clusters))
+        self._magics = MagicsBefore(shell)
         self._tracebacks = TracebackHook(shell)
+        self._debugger = DebuggerHook(shell, Debugging(shell, clusters))
         self._restarts = RestartHook(getattr(shell, "kernel", None), clusters.leave_running)
 
     def load(self) -> None:
         """Register magics, completion, formatters, events and hooks."""
         supply = Supply(self._shell)
         parallel = Parallel(self._shell, supply, self._clusters.current, self._printer)
-        data = DataVerbs(self._shell, self._clusters, supply, parallel)
-        verbs = Verbs(self._shell, self._clusters, LookingVerbs(self._clusters), data)
+        data = DataVerbs(self._shell, self._clusters, supply)
+        stopping = StoppingVerbs(self._shell, self._clusters, parallel)
+        verbs = Verbs(self._shell, self._clusters, LookingVerbs(self._clusters), data, stopping)
+        self._magics.remember()
         self._shell.register_magics(FiberMagics(self._shell, verbs, parallel))
-        self._shell.Completer.custom_matchers.append(magic_matcher)
+        self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.input_transformers_cleanup.extend([without_body, self._awaiting])
+        self._shell.input_transformer_manager.token_transformers.append(Question)
         for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.register("pre_run_cell", listener.begin_cell)
             self._shell.events.register("post_run_cell", listener.end_cell)
         self._shell.events.register("pre_run_cell", self._clusters.begin_cell)
         current.on_use.append(self._tasks.follow)
+        current.keeps_errors = True
         formatters = self._formatters()
         formatters["text/plain"].for_type(CellResult, _show_as_text)
         formatters["text/html"].for_type(CellResult, _show_as_html)
+        for kind in (CellHandle, EachHandle):
+            formatters["text/html"].for_type(kind, parallel.handle_html)
         self._tracebacks.install()
+        self._debugger.install()
         self._restarts.install()
 
     def unload(self) -> None:
         """Take back what `load` did."""
         self._restarts.remove()
+        self._debugger.remove()
         self._tracebacks.remove()
         formatters = self._formatters()
         for kind in ("text/plain", "text/html"):
-            formatters[kind].pop(CellResult, None)
+            for shown in (CellResult, CellHandle, EachHandle):
+                formatters[kind].pop(shown, None)
         for listener in (self._tasks, self._heartbeat, self._awaiting):
             self._shell.events.unregister("pre_run_cell", listener.begin_cell)
             self._shell.events.unregister("post_run_cell", listener.end_cell)
         self._shell.events.unregister("pre_run_cell", self._clusters.begin_cell)
         current.on_use.remove(self._tasks.follow)
+        self._tasks.leave()
+        current.keeps_errors = False
         self._heartbeat.end_cell()
         for transformer in (without_body, self._awaiting):
             self._shell.input_transformers_cleanup.remove(transformer)
-        self._shell.Completer.custom_matchers.remove(magic_matcher)
-        manager = self._shell.magics_manager
-        for kind, names in NAMES.items():
-            for name in names:
-                manager.magics[kind].pop(name, None)
-        manager.registry.pop(FiberMagics.__name__, None)
+        self._shell.input_transformer_manager.token_transformers.remove(Question)
+        self._shell.Completer.custom_matchers.remove(self._matcher)
+        self._magics.restore()
 
     def _formatters(self) -> dict[str, Any]:
         formatter = self._shell.display_formatter
         return {} if formatter is None else formatter.formatters
+
+
+class MagicsBefore:
+    """What a shell's magics of our names were before ours."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._manager = shell.magics_manager
+        self._before: dict[tuple[str, str], Any] = {}
+
+    def remember(self) -> None:
+        """Look, before ours come."""
+        magics = self._manager.magics
+        self._before = {(kind, name): magics[kind].get(name) for kind in NAMES for name in NAMES[kind]}
+
+    def restore(self) -> None:
+        """Put those back, or nothing where there were none."""
+        for (kind, name), magic in self._before.items():
+            if magic is None:
+                self._manager.magics[kind].pop(name, None)
+            else:
+                self._manager.magics[kind][name] = magic
+        self._manager.registry.pop(FiberMagics.__name__, None)
 
 
 class RestartHook:

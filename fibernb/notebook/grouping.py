@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from fibernb.model import Rank
@@ -21,20 +21,23 @@ class Line(NamedTuple):
 class Rich(NamedTuple):
     """One display, as JSON of Jupyter's ``data`` and ``metadata``; ``display_id`` is the engine's own name for it.
 
-    ``update``: it takes the place of what that rank displayed under this name in an earlier cell.
+    ``update``: it takes the place of what that rank displayed under this name in an earlier cell. ``size_bytes``: how
+    much of a cell's limit it takes.
     """
 
     content: bytes
     display_id: str | None = None
     update: bool = False
+    size_bytes: int = 0
 
 
 class LeftOut(NamedTuple):
-    """Lines that were not kept. Two of them are equal only if what they stand for was."""
+    """Lines and displays that were not kept. Two of them are equal only if what they stand for was."""
 
     lines: int
     size_bytes: int
     digest: bytes = b""
+    displays: int = 0
 
 
 Item: TypeAlias = Line | Rich | LeftOut
@@ -66,17 +69,8 @@ def _as_runs(numbers: Iterable[int]) -> str:
 
 
 def arranged(outputs: Mapping[Rank, Sequence[Item]], mode: Mode) -> list[Block]:
-    """The output of the ranks as it is to be shown."""
-    shown = {rank: items for rank, items in sorted(outputs.items()) if items}
-    match mode:
-        case "auto":
-            return merged(shown)
-        case "rank":
-            return [Block((rank,), tuple(items)) for rank, items in shown.items()]
-        case "first":
-            return [Block((rank,), tuple(items)) for rank, items in list(shown.items())[:1]]
-        case "none":
-            return []
+    """The output of the ranks as it is to be shown, when all of them have ended."""
+    return settled(outputs, outputs, mode)
 
 
 def merged(outputs: Mapping[Rank, Sequence[Item]]) -> list[Block]:
@@ -84,13 +78,44 @@ def merged(outputs: Mapping[Rank, Sequence[Item]]) -> list[Block]:
 
     Reading only the blocks of one rank gives exactly what that rank wrote.
     """
+    return _merged(outputs, outputs)
+
+
+def settled(outputs: Mapping[Rank, Sequence[Item]], ended: Container[Rank], mode: Mode) -> list[Block]:
+    """The beginning of what is to be shown that stays as it is, whatever those write that have not ended."""
+    ranks = [rank for rank in sorted(outputs) if outputs[rank] or rank not in ended]
+    match mode:
+        case "auto":
+            return _merged(outputs, ended)
+        case "rank":
+            return [_whole(outputs, rank) for rank in _in_turn(ranks, ended) if outputs[rank]]
+        case "first":
+            return [_whole(outputs, rank) for rank in ranks[:1] if outputs[rank]]
+        case "none":
+            return []
+
+
+def _in_turn(ranks: Sequence[Rank], ended: Container[Rank]) -> Sequence[Rank]:
+    """Up to the first one that has not ended."""
+    going_on = next((at for at, rank in enumerate(ranks) if rank not in ended), len(ranks))
+    return ranks[: going_on + 1]
+
+
+def _whole(outputs: Mapping[Rank, Sequence[Item]], rank: Rank) -> Block:
+    return Block((rank,), tuple(outputs[rank]))
+
+
+def _merged(outputs: Mapping[Rank, Sequence[Item]], ended: Container[Rank]) -> list[Block]:
+    """Until it comes to a place where some rank's next item decides, and is not known."""
     blocks: list[Block] = []
-    pending = [(tuple(sorted(rank for rank, items in outputs.items() if items)), 0)]
+    pending = [(tuple(rank for rank in sorted(outputs) if outputs[rank] or rank not in ended), 0)]
     while pending:
         ranks, start = pending.pop()
         end = _end_of_common_part(outputs, ranks, start)
         if end > start:
             blocks.append(Block(ranks, tuple(outputs[ranks[0]][start:end])))
+        if any(len(outputs[rank]) == end and rank not in ended for rank in ranks):
+            break
         branches: dict[Item, list[Rank]] = {}
         for rank in ranks:
             if end < len(outputs[rank]):

@@ -10,7 +10,10 @@ import asyncio
 import signal
 import threading
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
+
+CALM_S: Final = 0.2
+"""Who presses again and again is taken to have stopped when nothing came for so long."""
 
 
 class Interrupts:
@@ -20,6 +23,7 @@ class Interrupts:
         self._loop = asyncio.get_running_loop()
         self._pressed = asyncio.Event()
         self._former: Any = None
+        self._count = 0
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
@@ -43,6 +47,15 @@ class Interrupts:
         self._pressed.clear()
         return KeyboardInterrupt()
 
+    async def calm(self) -> None:
+        """After more than one interrupt, wait until no more come, which would hit the kernel while it replies."""
+        while self._count > 1:
+            self._pressed.clear()
+            try:
+                await asyncio.wait_for(self._pressed.wait(), CALM_S)
+            except TimeoutError:
+                return
+
     async def wait_or(self, other: asyncio.Future[Any]) -> None:
         """Wait for an interrupt or for the other thing, whose error is raised."""
         pressed = asyncio.ensure_future(self._pressed.wait())
@@ -54,4 +67,5 @@ class Interrupts:
             other.result()
 
     def _hear(self, _number: int, _frame: object) -> None:
+        self._count += 1
         self._loop.call_soon_threadsafe(self._pressed.set)

@@ -25,9 +25,9 @@ _ONLY_HEARD = "position: absolute; width: 1px; height: 1px; overflow: hidden; cl
 _TABLE = "display: grid; grid-template-columns: max-content minmax(3em, 12em) minmax(50%, 1fr); gap: 0 0.7em"
 
 
-def static_html(snapshot: Snapshot) -> str:
-    """What stays in the notebook when the cell has ended."""
-    return f"<div>{html.escape(summary(snapshot))}</div>"
+def static_html(snapshot: Snapshot, more: str = "") -> str:
+    """What stays in the notebook when the cell has ended, and what there is to add."""
+    return f"<div>{html.escape(summary(snapshot) + more)}</div>"
 
 
 def live_html(snapshot: Snapshot) -> str:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fibernb.client.cluster import Cluster
 from fibernb.client.tracing import chrome_trace
 from fibernb.core.messages import Status
 from fibernb.errors import ConfigError, NotConnected
-from fibernb.hub import place
 from fibernb.model import Rank
 from fibernb.notebook import timeline, timeline_picture
 from fibernb.notebook.clusters import Clusters
-from fibernb.notebook.grouping import format_ranks
+from fibernb.notebook.logs import LogVerb
 from fibernb.notebook.memory import memory_of
 from fibernb.notebook.pages import Page
 from fibernb.notebook.rows import LIMIT, ActorRow, EngineRow, ObjectRow, SpanRow, ask, largest
-from fibernb.notebook.status_page import MAX_OBJECTS, About, actor_table, as_html, as_text, engine_table
+from fibernb.notebook.status_html import as_html
+from fibernb.notebook.status_page import MAX_OBJECTS, About, actor_table, as_text, engine_table
+from fibernb.notebook.usage import UsageError
 from fibernb.store.agent import StoreAgent
-
-_EXTRA: Final = re.compile(r"extra[- ]?(\d+)")
 
 
 class LookingVerbs:
@@ -37,7 +34,7 @@ class LookingVerbs:
             "status": self._status,
             "ps": self._ps,
             "timeline": self._timeline,
-            "log": self._log,
+            "log": LogVerb(clusters).run,
         }
 
     def _status(self, _options: argparse.Namespace) -> Page:
@@ -63,20 +60,18 @@ class LookingVerbs:
 
     def _timeline(self, options: argparse.Namespace) -> Page | None:
         session = self._clusters.existing().session
+        if options.file is not None and options.last is not None:
+            raise UsageError("%fiber timeline: --last is for the picture; a trace has everything")
         if options.file is not None:
             rows, _ = session.state("spans", LIMIT, {})
-            _write_trace(Path(options.file).expanduser(), chrome_trace(rows))
+            _write_trace(Path(options.file), chrome_trace(rows))
             return None
         spans, total = ask(session, "spans", SpanRow)
+        if options.last is not None:
+            spans = timeline.latest(spans, options.last)
+            total = len(spans)
         ranks = range(self._clusters.existing().size)
         return Page(timeline.as_text(spans, ranks, total), timeline_picture.as_html(spans, ranks, total))
-
-    def _log(self, options: argparse.Namespace) -> None:
-        cluster = self._clusters.existing()
-        for rank in _logged(cluster, " ".join(options.ranks) or None):
-            label = format_ranks([rank])
-            for line in _tail(place.engine_log(cluster.directory, rank), options.lines):
-                print(f"[{label}] {line}")
 
 
 def chosen(cluster: Cluster, text: str | None) -> list[Rank]:
@@ -125,25 +120,9 @@ def _store_of(cluster: Cluster, objects: list[ObjectRow]) -> dict[str, Any]:
 
 def _write_trace(path: Path, trace: list[dict[str, Any]]) -> None:
     try:
+        path = path.expanduser()
         path.write_text(json.dumps(trace))
-    except OSError as error:
-        raise ConfigError(f"%fiber timeline cannot write {path}: {error.strerror or error}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # what the system, or a path that cannot be, raises
+        raise ConfigError(f"%fiber timeline cannot write {path}: {getattr(error, 'strerror', error)}") from error
     events = sum(event["ph"] == "X" for event in trace)
     print(f"{events:,} spans are in {path}: open it at https://ui.perfetto.dev or chrome://tracing")
-
-
-def _logged(cluster: Cluster, text: str | None) -> list[Rank]:
-    """As `chosen`; ``extra 2`` is an engine beside the seats."""
-    found = _EXTRA.fullmatch(text or "")
-    return [-int(found[1])] if found else chosen(cluster, text)
-
-
-def _tail(path: Path, lines: int) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 200 * (lines + 1) - 10_000))
-            text = file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    return text.splitlines()[-lines:] if lines else []

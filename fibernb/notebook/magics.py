@@ -9,23 +9,16 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from fibernb.notebook import request
-from fibernb.notebook.arguments import HelpAsked
-from fibernb.notebook.commands import CELL, EXPRESSION
+from fibernb.notebook.arguments import HelpAsked, is_expression
+from fibernb.notebook.commands import FIBER_HELP, PARALLEL_HELP
 from fibernb.notebook.parallel import Parallel
-from fibernb.notebook.usage import UsageError
+from fibernb.notebook.usage import UsageError, did_you_mean
 from fibernb.notebook.verbs import Verbs
 
 NAMES = {"line": ("fiber", "parallel"), "cell": ("parallel",)}
 """The magics that the class defines, by kind."""
 
-_HELP: Final = re.compile(r"%%parallel(?: .*)? (?:--help|-h) *")
-
-
-def without_body(lines: list[str]) -> list[str]:
-    """An input transformer: ``%%parallel --help`` alone, which IPython refuses to run since it has no body."""
-    if _HELP.fullmatch("".join(lines).strip()):
-        return ["%parallel --help\n"]
-    return lines
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?=[\s=]|$)")
 
 
 @magics_class
@@ -39,22 +32,24 @@ class FiberMagics(Magics):
 
     @line_magic
     def fiber(self, line: str) -> Any:
-        """Start, scale, watch and stop engines: %fiber --help."""
         try:
             return self._verbs.run(line)
         except HelpAsked as asked:
             print(asked)
             return None
 
+    fiber.__doc__ = FIBER_HELP  # what a front end shows of a magic under the cursor
+
     @no_var_expand
     @line_cell_magic
     def parallel(self, line: str, cell: str | None = None) -> Any:
-        """Run a cell, or an expression, on the engines: %parallel --help tells of both."""
         try:
             return self._expression(line) if cell is None else self._parallel.run_cell(request.parse(line), cell)
         except HelpAsked as asked:
             print(asked)
             return None
+
+    parallel.__doc__ = PARALLEL_HELP
 
     async def awaited(self, line: str, cell: str) -> Any:
         """What ``%%parallel`` does, while the event loop goes on."""
@@ -69,5 +64,18 @@ class FiberMagics(Magics):
         if not source:
             raise UsageError("%parallel wants an expression, such as %parallel rank ** 2 (see %parallel --help)")
         if source in ("--help", "-h"):
-            raise HelpAsked(f"{EXPRESSION.help_text()}\n\n{CELL.help_text()}")
+            raise HelpAsked(PARALLEL_HELP)
+        _check_options(source)
         return self._parallel.run_expression(source)
+
+
+def _check_options(source: str) -> None:
+    """Raises UsageError where options stand, for a magic that has only ``--help``."""
+    option = _OPTION.match(source)
+    if option is None:
+        return
+    hint = did_you_mean(option[0], ["--help"])
+    if hint and option[0] == source:
+        raise UsageError(f"%parallel: {source!r} is not understood{hint}")
+    if not is_expression(source):
+        raise UsageError(f"%parallel takes an expression and no options: {option[0]} belongs to a %%parallel cell")

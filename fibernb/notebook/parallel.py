@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,20 +22,25 @@ from fibernb.core.messages import Said
 from fibernb.errors import ConfigError
 from fibernb.model import Rank
 from fibernb.notebook import each as items_of_cell
+from fibernb.notebook.awaiting import hears_clicks
 from fibernb.notebook.body import Body, body_of
 from fibernb.notebook.each import EachHandle
+from fibernb.notebook.gathering import Fresh
+from fibernb.notebook.live_page import live_html, static_html
+from fibernb.notebook.own_cell import in_this_cell
 from fibernb.notebook.printing import Printer
 from fibernb.notebook.request import Each, Request
 from fibernb.notebook.supply import Supply
+from fibernb.notebook.undisturbed import undisturbed
 from fibernb.notebook.view import LiveView, view_for
-from fibernb.notebook.waiting import wait_for, wait_in_loop
+from fibernb.notebook.waiting import ShowOutput, wait_for, wait_in_loop
 from fibernb.notebook.work import CellWork, EachWork, Heard, Work
 
 
 class _Started(NamedTuple):
     work: Work
     view: LiveView
-    show_output: Callable[[], None] | None  # while it runs
+    show_output: ShowOutput | None  # while it runs
 
 
 class Parallel:
@@ -57,6 +62,7 @@ class Parallel:
         self._cluster = cluster
         self._printer = printer
         self._background: list[Work] = []
+        self._work_of: weakref.WeakKeyDictionary[CellHandle | EachHandle, Work] = weakref.WeakKeyDictionary()
 
     def run_cell(self, request: Request, source: str) -> Any:
         """Run a cell body as asked for: its values, or its handle when it runs in the background."""
@@ -64,10 +70,10 @@ class Parallel:
 
     async def await_cell(self, request: Request, source: str) -> Any:
         """As `run_cell`, while the event loop goes on."""
-        started = self._start(request, body_of(self._shell, source, first_line=2))
+        started = self._start(request, body_of(self._shell, source, first_line=2), awaited=True)
         if request.background is not None:
-            return self._leave_running(request, started.work, started.view)
-        with self._showing(request, started.work):
+            return self._leave_running(request, started)
+        with self._showing(request, started):
             await wait_in_loop(started.work, started.view, request.timeout_s, started.show_output)
         return self._value(request, started.work)
 
@@ -75,81 +81,94 @@ class Parallel:
         """The value of an expression on every rank."""
         return self._run(Request(), body_of(self._shell, source, first_line=1))
 
-    def cancel_background(self) -> int:
-        """Cancel every cell that runs in the background: how many there were."""
-        running = [work for work in self._background if not work.wait(0)]
-        for work in running:
-            work.cancel()
-        return len(running)
+    def running(self) -> list[Work]:
+        """The cells that run in the background."""
+        return [work for work in self._background if not work.wait(0)]
+
+    def handle_html(self, handle: CellHandle | EachHandle) -> str | None:
+        """How far the cell of a handle is, at this moment; None for a handle that no cell has."""
+        work = self._work_of.get(handle)
+        if work is None:
+            return None
+        return static_html(work.snapshot()) if handle.done() else live_html(work.snapshot())
 
     def _run(self, request: Request, body: Body) -> Any:
-        started = self._start(request, body)
+        started = self._start(request, body, awaited=False)
         if request.background is not None:
-            return self._leave_running(request, started.work, started.view)
-        with self._showing(request, started.work):
+            return self._leave_running(request, started)
+        with self._showing(request, started):
             wait_for(started.work, started.view, request.timeout_s, started.show_output)
         return self._value(request, started.work)
 
-    def _start(self, request: Request, body: Body) -> _Started:
+    def _start(self, request: Request, body: Body, *, awaited: bool) -> _Started:
         config = configuration.load()
         cluster = self._cluster()
         cluster.adopt()
         start = self._start_on_ranks if request.each is None else functools.partial(self._start_items, request.each)
         work = start(cluster, request, body, config)
         background = request.background is not None
-        view = view_for(self._shell, wanted=config.progress, on_cancel=work.cancel, background=background)
-        streams = config.progress and request.output != "none" and work.sources == 1
-        return _Started(work, view, functools.partial(self._stream, work, view) if streams else None)
+        on_cancel = work.cancel if background or hears_clicks(awaited=awaited) else None
+        view = view_for(self._shell, wanted=config.progress, on_cancel=on_cancel, background=background)
+        streams = config.progress and request.output != "none"
+        show_output = functools.partial(self._show_fresh, request, work, view) if streams else None
+        return _Started(work, view, show_output)
 
     @contextlib.contextmanager
-    def _showing(self, request: Request, work: Work) -> Iterator[None]:
-        """In the end, however it comes about, the output is shown."""
+    def _showing(self, request: Request, started: _Started) -> Iterator[None]:
+        """In the end, however it comes about, the rest of the output is shown."""
+        work, view, _ = started
         try:
             yield
         finally:
-            self._printer.show(work.heard.blocks(request.output), work.labels)
+            with undisturbed():
+                self._show(work.heard.rest(request.output), work, view)
 
     def _value(self, request: Request, work: Work) -> Any:
         values = self._bound(request.into, work.outcome())
         return None if all(value is None for value in values) else values
 
-    def _stream(self, work: Work, view: LiveView) -> None:
-        """Show what the only source has written so far."""
-        cleared, blocks = work.heard.fresh()
-        if cleared:
+    def _show_fresh(self, request: Request, work: Work, view: LiveView) -> int:
+        """Show what will stay as it is of what was written so far: how many messages that took."""
+        with undisturbed():
+            return self._show(work.heard.fresh(request.output), work, view)
+
+    def _show(self, fresh: Fresh, work: Work, view: LiveView) -> int:
+        if fresh.cleared:
             clear_output(wait=True)
             view.show_again()
-        if blocks:
+        if fresh.blocks:
             view.make_room()
-        self._printer.show(blocks, work.labels)
+        return self._printer.show(fresh.blocks, work.labels) + 2 * fresh.cleared
 
     def _start_on_ranks(self, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
         ranks = _chosen(cluster, request.ranks)
         shipment = self._supply.send(cluster, ranks, body, request)
         start = functools.partial(_start_cell, cluster, ranks, body, request)
-        return CellWork(start, shipment.check, Heard(len(ranks), config), cluster.session.wait)
+        return CellWork(start, shipment.check, Heard(ranks, config), cluster.session.wait)
 
     def _start_items(self, each: Each, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
         items = items_of_cell.items_of(self._shell, each)
-        shipment = self._supply.send(cluster, range(cluster.size), body, request)
-        heard = Heard(len(items), config)
+        ranks = range(cluster.size)
+        shipment = self._supply.send(cluster, ranks, body, request)
+        heard = Heard(range(len(items)), config)
         refs = items_of_cell.submit(cluster, body, each, items, request.push, heard.take)
-        handle = EachHandle(cluster.session, refs, keep_errors=each.keep_errors)
+        handle = EachHandle(cluster.session, refs, keep_errors=each.keep_errors, ranks=ranks)
         return EachWork(handle, shipment.check, heard, cluster.session.wait, Watch(cluster.session).ask)
 
-    def _leave_running(self, request: Request, work: Work, view: LiveView) -> Any:
+    def _leave_running(self, request: Request, started: _Started) -> Any:
+        work = started.work
         self._background = [other for other in self._background if not other.handle.done()] + [work]
-        context = contextvars.copy_context()  # what is shown later belongs to this cell
-        follow = functools.partial(context.run, self._follow, request, work, view)
+        self._work_of[work.handle] = work
+        follow = in_this_cell(self._shell, functools.partial(self._follow, request, started))
         threading.Thread(target=follow, name="fibernb-background-cell", daemon=True).start()
         return self._bound(request.background or None, work.handle)
 
-    def _follow(self, request: Request, work: Work, view: LiveView) -> None:
+    def _follow(self, request: Request, started: _Started) -> None:
         """In a thread: show how a background cell gets on, and what it comes to."""
         try:
-            wait_for(work, view, request.timeout_s)
-            self._printer.show(work.heard.blocks(request.output), work.labels)
-            self._bound(request.into, work.outcome())
+            with self._showing(request, started):
+                wait_for(started.work, started.view, request.timeout_s, started.show_output)
+            self._bound(request.into, started.work.outcome())
         except BaseException as error:  # noqa: BLE001  the handle raises it where the user asks for the result
             print(f"{type(error).__name__}: {error} (result() of its handle raises it)", file=sys.stderr, flush=True)
 

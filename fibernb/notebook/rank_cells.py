@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from fibernb.model import Rank
 from fibernb.notebook.grouping import format_ranks
@@ -18,6 +18,7 @@ SHAPES: Final[Mapping[str, str]] = {
     "running": "m1 0 7 4-7 4z",  # a triangle
     "done": "h8v8h-8z",  # a square
     "failed": "m0 2 2-2 2 2 2-2 2 2-2 2 2 2-2 2-2-2-2 2-2-2 2-2z",  # a cross
+    "cancelled": "m0 3h8v2h-8z",  # a bar
     "lost": "h8v8h-8zm2 2v4h4v-4z",  # a square with nothing in it
     "replaced": "m4 0 4 4-4 4-4-4z",  # a diamond
 }
@@ -29,27 +30,39 @@ _COLOURS: Final[Mapping[str, str]] = {
     "running": "var(--jp-brand-color1, #1976d2)",
     "done": "var(--jp-success-color1, #388e3c)",
     "failed": "var(--jp-error-color1, #d32f2f)",
+    "cancelled": "currentColor",
     "lost": "var(--jp-warn-color0, #e65100)",
     "replaced": "var(--jp-warn-color0, #e65100)",
 }
+
+
+class Look(NamedTuple):
+    """What is drawn for each state, and in which colour; states in the order in which they are told of."""
+
+    shapes: Mapping[str, str]
+    colours: Mapping[str, str]
+
+
+RANKS: Final = Look(SHAPES, _COLOURS)
+
 _ROW: Final = 64  # cells
 _PITCH: Final = 10
 _LABEL_WIDTH: Final = 36
 _MAX_NAMED: Final = 200  # characters
 
 
-def picture(by_rank: Mapping[Rank, str]) -> str:
+def picture(by_rank: Mapping[Rank, str], look: Look = RANKS) -> str:
     """All ranks as one image, described in words for those who do not see it."""
-    label = html.escape(described(by_rank))
+    label = html.escape(described(by_rank, look))
     if len(by_rank) <= MAX_NUMBERED:
-        cells = "".join(_numbered(rank, state) for rank, state in by_rank.items())
+        cells = "".join(_numbered(rank, state, look) for rank, state in by_rank.items())
         return (
             f'<div role="img" aria-label="{label}" style="display: flex; flex-wrap: wrap; margin: 4px 0">{cells}</div>'
         )
     ranks = list(by_rank)
     width, height, places, numbers = _packed(ranks)
     drawn = "".join(
-        _drawn(state, [(rank, places[rank]) for rank in ranks if by_rank[rank] == state]) for state in SHAPES
+        _drawn(state, [(rank, places[rank]) for rank in ranks if by_rank[rank] == state], look) for state in look.shapes
     )
     return (
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}"'
@@ -58,21 +71,27 @@ def picture(by_rank: Mapping[Rank, str]) -> str:
     )
 
 
-def key(state: str) -> str:
+def key(state: str, look: Look = RANKS) -> str:
     """The shape of a state, to stand before its name."""
     return (
         '<svg aria-hidden="true" viewBox="0 0 8 8" width="9" height="9" style="fill: currentColor">'
-        f'<path d="M0 0{SHAPES[state]}" style="fill: {_COLOURS[state]}"/></svg>'
+        f'<path d="M0 0{look.shapes[state]}" style="fill: {look.colours[state]}"/></svg>'
     )
 
 
-def described(by_rank: Mapping[Rank, str]) -> str:
+def described(by_rank: Mapping[Rank, str], look: Look = RANKS) -> str:
     """The ranks in every state, in words: ``running: 0-2; done: 3``."""
-    return "; ".join(f"{state}: {named}" for state in SHAPES if (named := _named(_in_state(by_rank, state))))
+    return "; ".join(f"{state}: {found}" for state in look.shapes if (found := named(_in_state(by_rank, state))))
 
 
-def _numbered(rank: Rank, state: str) -> str:
-    return f'<span title="rank {rank}: {state}" style="min-width: 3.2em">{key(state)} {rank}</span>'
+def named(ranks: Sequence[Rank], most: int = _MAX_NAMED) -> str:
+    """The ranks, cut to about so many characters: ``0,2,4 … (512)``."""
+    text = format_ranks(ranks)
+    return text if len(text) <= most else f"{text[:most].rpartition(',')[0]} … ({len(ranks)})"
+
+
+def _numbered(rank: Rank, state: str, look: Look) -> str:
+    return f'<span title="rank {rank}: {state}" style="min-width: 3.2em">{key(state, look)} {rank}</span>'
 
 
 def _packed(ranks: Sequence[Rank]) -> tuple[int, int, dict[Rank, tuple[int, int]], str]:
@@ -87,18 +106,13 @@ def _packed(ranks: Sequence[Rank]) -> tuple[int, int, dict[Rank, tuple[int, int]
     return _LABEL_WIDTH + _ROW * _PITCH, len(firsts) * _PITCH + 2, places, labels
 
 
-def _drawn(state: str, cells: Sequence[tuple[Rank, tuple[int, int]]]) -> str:
+def _drawn(state: str, cells: Sequence[tuple[Rank, tuple[int, int]]], look: Look) -> str:
     if not cells:
         return ""
-    path = "".join(f"M{x} {y}{SHAPES[state]}" for _, (x, y) in cells)
-    title = f"{state}: {_named([rank for rank, _ in cells])}"
-    return f'<path d="{path}" style="fill: {_COLOURS[state]}"><title>{html.escape(title)}</title></path>'
+    path = "".join(f"M{x} {y}{look.shapes[state]}" for _, (x, y) in cells)
+    title = f"{state}: {named([rank for rank, _ in cells])}"
+    return f'<path d="{path}" style="fill: {look.colours[state]}"><title>{html.escape(title)}</title></path>'
 
 
 def _in_state(by_rank: Mapping[Rank, str], state: str) -> list[Rank]:
     return [rank for rank, other in by_rank.items() if other == state]
-
-
-def _named(ranks: Sequence[Rank]) -> str:
-    named = format_ranks(ranks)
-    return named if len(named) <= _MAX_NAMED else f"{named[:_MAX_NAMED].rpartition(',')[0]} … ({len(ranks)})"

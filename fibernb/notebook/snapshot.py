@@ -12,10 +12,15 @@ from fibernb.core.messages import Status
 from fibernb.model import Bar, Rank
 from fibernb.notebook.grouping import format_ranks
 
-STATES: Final = ("waiting", "running", "left", "done", "failed", "lost", "replaced")
+STATES: Final = ("waiting", "running", "left", "done", "failed", "cancelled", "lost", "replaced")
 MAX_BARS: Final = 16
 MAX_LINES: Final = 5
 MAX_WAITED_FOR: Final = 3
+
+_NAMED: Final = ("lost", "replaced")
+"""States for which it is told which ranks are in them, if that can be said in `_MAX_NAMED` characters."""
+
+_MAX_NAMED: Final = 80
 
 _GOES_ON: Final = "▶"
 _IS_WELL: Final = "✓"
@@ -158,6 +163,9 @@ def without_escapes(text: str) -> str:
 
 def _count(snapshot: Snapshot, state: str) -> str:
     text = f"{snapshot.states[state]} {state}"
+    if state in _NAMED:
+        ranks = format_ranks(rank for rank, other in snapshot.by_rank.items() if other == state)
+        return f"{text} ({ranks})" if 0 < len(ranks) <= _MAX_NAMED else text
     if state != "waiting" or not snapshot.waits_for:
         return text
     more = len(snapshot.waits_for) - MAX_WAITED_FOR

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fibernb.core.messages import SeatStatus, Status
+from fibernb.engine import operations
+from fibernb.model import Rank
+from fibernb.notebook.arrival import set_missing_names
 from fibernb.notebook.grouping import format_ranks
+from fibernb.notebook.rank_cells import named
 from fibernb.notebook.rows import ActorRow, EngineRow, ObjectRow
 from fibernb.notebook.snapshot import duration
 from fibernb.wire.storetalk import Described
@@ -16,6 +19,24 @@ from fibernb.wire.storetalk import Described
 MAX_ROWS: Final = 100
 MAX_OBJECTS: Final = 20
 MAX_USERS: Final = 5
+MAX_RUNS: Final = 5
+MAX_NAMED: Final = 50  # characters of ranks
+
+MORE: Final = ("%fiber ps", "%fiber timeline", "%fiber log", "%fiber --help")
+
+SENT_AHEAD: Final = frozenset(
+    function.__name__ for function in (operations.adopt, operations.set_names, set_missing_names)
+)
+
+SEAT_STATES: Final = {
+    "idle": "idle",
+    "busy": "busy",
+    "starting": "starting",
+    "wanted": "without an engine",
+    "draining": "leaving",
+    "lost": "lost",
+}
+"""What people are told of a seat, by the name of its state, in the order of telling."""
 
 
 class About(NamedTuple):
@@ -31,11 +52,19 @@ class About(NamedTuple):
     store_trouble: str = ""  # or this keeps it from answering
 
 
+def troubles(status: Status) -> list[tuple[str, str]]:
+    """What keeps things from going on, as headings with their texts."""
+    told = [("waiting for", "\n".join(status.pending)), ("problem", status.problem)]
+    return [(heading, text) for heading, text in told if text]
+
+
 def facts(status: Status, about: About) -> list[tuple[str, str]]:
-    """The page as headings with their texts, in the order of reading."""
+    """The page as headings with their texts, in the order of reading, but for what is in `troubles`."""
     rows = [
         ("cluster", f"{about.name} ({about.backend}, node {status.node or 'unknown'}, up {duration(status.uptime_s)})"),
         ("engines", _engines(status)),
+        ("seats", _seats(status)),
+        ("runs", runs(status.engines)),
         ("tasks", _tasks(status)),
         ("actors", _actors(about.actors)),
         ("beside the seats", _beside(about.beside)),
@@ -44,8 +73,6 @@ def facts(status: Status, about: About) -> list[tuple[str, str]]:
         ("object store", about.store_trouble if about.store is None else store_use(about.store)),
         ("clients", str(status.clients)),
         ("deaths", _deaths(status.engines)),
-        ("waiting for", "\n".join(status.pending)),
-        ("problem", status.problem),
         ("refused", f"{status.refused} messages that were malformed or not allowed" if status.refused else ""),
     ]
     return [(heading, text) for heading, text in rows if text]
@@ -53,22 +80,12 @@ def facts(status: Status, about: About) -> list[tuple[str, str]]:
 
 def as_text(status: Status, about: About) -> str:
     """The page for a terminal."""
-    parts = [table(facts(status, about)), *(f"{heading}:\n{text}" for heading, text in _holdings(about))]
+    parts = [
+        table([*facts(status, about), *troubles(status)]),
+        *(f"{heading}:\n{text}" for heading, text in holdings(about)),
+        f"more: {', '.join(MORE)}",
+    ]
     return "\n\n".join(parts)
-
-
-def as_html(status: Status, about: About) -> str:
-    """The page for a notebook; engines, actors and objects are behind folds."""
-    rows = "".join(
-        f'<tr><th scope="row" style="text-align: left">{html.escape(heading)}</th>'
-        f'<td style="text-align: left; white-space: pre-wrap">{html.escape(text)}</td></tr>'
-        for heading, text in facts(status, about)
-    )
-    folds = [(f"{len(status.engines)} engines", engine_table(status.engines, about.beside)), *_holdings(about)]
-    return f'<table aria-label="Cluster {html.escape(about.name)}"><tbody>{rows}</tbody></table>' + "".join(
-        f"<details><summary>{html.escape(heading)}</summary><pre>{html.escape(text)}</pre></details>"
-        for heading, text in folds
-    )
 
 
 def engine_table(engines: Sequence[SeatStatus], beside: Sequence[EngineRow] = ()) -> str:
@@ -119,12 +136,29 @@ def size(amount_bytes: float) -> str:
 
 
 def _engines(status: Status) -> str:
-    parts = [f"{status.seats} seats", f"{status.ready} ready", f"{status.busy} busy"]
+    parts = [f"{status.seats:,} seats", f"{status.ready:,} ready", f"{status.busy:,} busy"]
     if status.starting:
         parts.append(f"{status.starting} starting")
     if status.maximum is not None:
         parts.append(f"autoscaling {status.minimum or 0} to {status.maximum}")
     return ", ".join(parts)
+
+
+def seat_states(status: Status) -> dict[Rank, str]:
+    """By rank, what people are told of its seat. One that is not declared any more is on its way out, however far."""
+    return {
+        engine.rank: SEAT_STATES.get(engine.state, "lost") if engine.rank < status.seats else "leaving"
+        for engine in status.engines
+    }
+
+
+def _seats(status: Status) -> str:
+    """Which are in which state, where they are not all in the same."""
+    by_state: dict[str, list[Rank]] = {}
+    for rank, state in seat_states(status).items():
+        by_state.setdefault(state, []).append(rank)
+    parts = [f"[{named(ranks, MAX_NAMED)}] {state}" for state, ranks in by_state.items()]
+    return ", ".join(parts) if len(parts) > 1 else ""
 
 
 def _tasks(status: Status) -> str:
@@ -157,7 +191,29 @@ def _table_of(what: str, heads: tuple[str, ...], lines: Sequence[tuple[str, ...]
     return text if len(lines) <= most else f"{text}\n… {len(lines) - most} more {what}"
 
 
-def _holdings(about: About) -> list[tuple[str, str]]:
+def is_at_work(engine: SeatStatus) -> bool:
+    """Whether it runs something of the user's, rather than what a cell sends ahead."""
+    return engine.task is not None and engine.function not in SENT_AHEAD
+
+
+def runs(engines: Sequence[SeatStatus]) -> str:
+    """What runs where, the longest first: ``train on [0-5] for up to 12 s``."""
+    ranks_by_function: dict[str, list[SeatStatus]] = {}
+    for engine in engines:
+        if is_at_work(engine):
+            ranks_by_function.setdefault(engine.function or "a task", []).append(engine)
+    longest = {name: max(engine.busy_s for engine in some) for name, some in ranks_by_function.items()}
+    told = sorted(ranks_by_function, key=lambda name: -longest[name])
+    lines = [_running(name, ranks_by_function[name], longest[name]) for name in told[:MAX_RUNS]]
+    return "\n".join([*lines, *([f"{len(told) - MAX_RUNS} more"] if len(told) > MAX_RUNS else [])])
+
+
+def _running(name: str, engines: Sequence[SeatStatus], longest_s: float) -> str:
+    up_to = "up to " if len(engines) > 1 else ""
+    return f"{name} on [{named([engine.rank for engine in engines], MAX_NAMED)}] for {up_to}{duration(longest_s)}"
+
+
+def holdings(about: About) -> list[tuple[str, str]]:
     """Headings with tables of what there is beside the seats."""
     found = []
     if about.actors:

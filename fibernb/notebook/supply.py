@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import weakref
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from fibernb import serialize
 from fibernb.client import failures
 from fibernb.client.cells import CellHandle
 from fibernb.client.cluster import Cluster
-from fibernb.client.refs import ObjectRef
+from fibernb.client.parcels import Parcel, is_lost, parcel_of
+from fibernb.client.ranks import RankView
 from fibernb.client.session import Session, define
-from fibernb.core.messages import Remember
-from fibernb.engine import operations
 from fibernb.model import Rank
 from fibernb.notebook.arrival import set_missing_names
 from fibernb.notebook.body import Body, names_of_user
-from fibernb.notebook.pushing import Delivery, Parcel, PushLedger, pack
+from fibernb.notebook.pushing import Content, Delivery, PushLedger, pack
 from fibernb.notebook.request import Request
 from fibernb.notebook.usage import UsageError
 
-SET_NAMES: Final = define(operations.set_names)
+SET_MISSING_NAMES: Final = define(set_missing_names)
 
 
 class Supply:
@@ -34,42 +35,47 @@ class Supply:
         self._ledgers: weakref.WeakKeyDictionary[Session, PushLedger] = weakref.WeakKeyDictionary()
 
     def send(self, cluster: Cluster, ranks: Sequence[Rank], body: Body, request: Request) -> Shipment:
-        """Send what the body reads and ``--push`` names; what the body assigns is noted as the engines' own."""
+        """Send what the body reads and ``--push`` names; what the body assigns is noted as the engines' own.
+
+        A builtin that the notebook has redefined, and does so no more, is itself again on the engines as well.
+        """
         own = frozenset() if request.each is None else frozenset({request.each.name})
-        shipment = Shipment(self._ledger(cluster))
+        ledger = self._ledger(cluster)
+        shipment = Shipment(ledger)
         if request.pushes:
             names = {*names_of_user(self._shell, body.reads - own), *self._known(request.push)}
-            shipment = self._ship(cluster, ranks, pack(sorted(names), self._shell.user_ns))
+            restored = {name for name in body.reads - own - names if hasattr(builtins, name) and ledger.knows(name)}
+            values = ChainMap({name: getattr(builtins, name) for name in restored}, self._shell.user_ns)
+            shipment = self._ship(cluster, ranks, pack(sorted(names | restored), values))
         assigned = names_of_user(self._shell, body.assigns | own)
-        self._ledger(cluster).note_assigned(pack(assigned, self._shell.user_ns), ranks)
+        ledger.note_assigned(pack(assigned, self._shell.user_ns), ranks)
         return shipment
 
     def push(self, cluster: Cluster, ranks: Sequence[Rank], names: Iterable[str]) -> None:
         """Send these names, changed or not, and wait until they have arrived. Raises what keeps them from it."""
         wanted = self._known(names)
-        parcels = pack(wanted, self._shell.user_ns, strict=True)
+        contents = pack(wanted, self._shell.user_ns, strict=True)
         self._ledger(cluster).forget(ranks, wanted)
-        self._ship(cluster, ranks, parcels).check()
+        self._ship(cluster, ranks, contents).check()
 
     def note_sent(self, cluster: Cluster, ranks: Sequence[Rank], names: Iterable[str]) -> None:
         """The ranks hold something of their own under these names, made from the notebook's values of now."""
-        parcels = pack(names, self._shell.user_ns)
-        self._ledger(cluster).note(Delivery(tuple(ranks), dict.fromkeys(parcels, b"")), parcels)
+        contents = pack(names, self._shell.user_ns)
+        self._ledger(cluster).note(Delivery(tuple(ranks), tuple(contents)), contents)
 
-    def _ship(self, cluster: Cluster, ranks: Sequence[Rank], parcels: Mapping[str, Parcel]) -> Shipment:
+    def _ship(self, cluster: Cluster, ranks: Sequence[Rank], contents: Mapping[str, Content]) -> Shipment:
         ledger = self._ledger(cluster)
         shipment = Shipment(ledger)
+        make = functools.partial(parcel_of, cluster.session)
         if not ranks:
-            _leave_for_later(cluster, {name: parcel.data for name, parcel in parcels.items()}, None)
-        for delivery in ledger.deliveries(parcels, ranks):
+            cluster.view(None).leave_parcels(ledger.parcels(contents, contents, make))
+        ledger.give_up(contents, functools.partial(is_lost, cluster.session))
+        for delivery in ledger.deliveries(contents, ranks):
+            parcels = ledger.parcels(delivery.names, contents, make)
             all_of_them = len(delivery.ranks) == cluster.size
-            ledger.note(delivery, parcels, everywhere=all_of_them and not delivery.keep)
+            ledger.note(delivery, contents, everywhere=all_of_them and not delivery.keep)
             view = cluster.view(None if all_of_them else delivery.ranks)
-            if delivery.keep:
-                shipment.add(delivery, view.apply_nowait(set_missing_names, dict(delivery.values)))
-                _leave_for_later(cluster, delivery.values, delivery.ranks)
-            else:
-                shipment.add(delivery, view.push_pickled(delivery.values))
+            shipment.add(delivery, _send_missing(view, parcels) if delivery.keep else view.push_parcels(parcels))
         return shipment
 
     def _known(self, names: Iterable[str]) -> list[str]:
@@ -83,13 +89,11 @@ class Supply:
         return self._ledgers.setdefault(cluster.session, PushLedger())
 
 
-def _leave_for_later(cluster: Cluster, values: Mapping[str, bytes], ranks: Sequence[Rank] | None) -> None:
-    """Let new engines on these seats (None: on all) begin with these values."""
-    cluster.session.define(SET_NAMES)
-    for name, data in values.items():
-        args, _ = serialize.dumps_call(({name: data},), {}, ObjectRef)
-        seats = None if ranks is None else list(ranks)
-        cluster.session.tell(Remember(keys=(f"name {name}",), function=SET_NAMES.digest, args=[args], ranks=seats))
+def _send_missing(view: RankView, parcels: Mapping[str, Parcel]) -> CellHandle:
+    """Send what the engines are to keep their own values of, if they have any."""
+    handle = view.start_with_parcels(SET_MISSING_NAMES, parcels)
+    view.leave_parcels(parcels)
+    return handle
 
 
 class Shipment:
@@ -109,7 +113,7 @@ class Shipment:
         for delivery, handle in self._under_way:
             handle.wait()
             errors = handle.errors()
-            self._ledger.forget(errors, delivery.values)
+            self._ledger.forget(errors, delivery.names)
             failed.update(errors)
         if failed:
             raise failures.combined(failed, sum(len(delivery.ranks) for delivery, _ in self._under_way))

@@ -29,7 +29,7 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 def bars_for(shell: InteractiveShell) -> TaskBars:
     """Bars of the cell that runs; in a terminal, and where live views are not wanted, nothing of them is shown."""
     is_wanted = hasattr(shell, "kernel") and configuration.load().progress
-    return TaskBars(_publish if is_wanted else _ignore, _later)
+    return TaskBars(_publish if is_wanted else _ignore, later)
 
 
 class TaskBars:
@@ -82,7 +82,8 @@ def _publish(bundle: Bundle, display_id: str, is_shown: bool) -> None:
         display(bundle, display_id=display_id, raw=True)
 
 
-def _later(pause_s: float, call: Callable[[], None]) -> None:
+def later(pause_s: float, call: Callable[[], None]) -> None:
+    """Call it from a thread, after so many seconds."""
     timer = threading.Timer(pause_s, call)
     timer.daemon = True
     timer.start()

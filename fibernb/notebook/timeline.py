@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fibernb.model import Rank
 from fibernb.notebook.grouping import format_ranks
 from fibernb.notebook.rows import SpanRow
@@ -91,15 +93,29 @@ def as_text(spans: Sequence[SpanRow], ranks: Iterable[Rank] = (), total: int | N
     width = max(len(row.label) for row in timeline.rows)
     lines = [headline(timeline, len(spans), total)]
     lines += [f"{row.label:>{width}} {_letters(row)} {row.busy:4.0%}" for row in timeline.rows]
-    lines.append(f"{'':>{width}} {'0 s':<{TEXT_SLICES - 8}}{duration(timeline.seconds):>8}")
+    lines.append(f"{'':>{width}} {'0 s':<{TEXT_SLICES - 8}}{lasting(timeline.seconds):>8}")
     return "\n".join([*lines, *legend(timeline)])
 
 
+def lasting(seconds: float) -> str:
+    """A duration that may be short: ``4 ms``, ``0.4 s``, ``3 min 5 s``."""
+    return f"{seconds * 1000:.3g} ms" if 0 < seconds < 0.1 else duration(seconds)
+
+
+def latest(spans: Sequence[SpanRow], seconds: float) -> list[SpanRow]:
+    """What ran in the last so many seconds before the end of all; what began earlier counts from then on."""
+    end_s = max((span.ended_s for span in spans), default=0.0)
+    begin_s = end_s - seconds
+    return [
+        msgspec.structs.replace(span, began_s=max(span.began_s, begin_s)) for span in spans if span.ended_s > begin_s
+    ]
+
+
 def headline(timeline: Timeline, shown: int, total: int | None = None) -> str:
-    """``4 engines, 12 s, 1,234 calls, busy 78 %``."""
+    """``4 engines, 12 s, 1,234 calls, busy 78%``."""
     calls = sum(share.calls for share in timeline.shares)
     failures = sum(share.failures for share in timeline.shares)
-    parts = [_engines(timeline.engines), duration(timeline.seconds), f"{calls:,} calls", f"busy {timeline.busy:.0%}"]
+    parts = [_engines(timeline.engines), lasting(timeline.seconds), _calls(calls), f"busy {timeline.busy:.0%}"]
     if failures:
         parts.append(f"{failures:,} failed")
     if total is not None and total > shown:
@@ -115,8 +131,7 @@ def legend(timeline: Timeline) -> list[str]:
 def share_text(share: Share) -> str:
     """``square: 1,000 calls, 7.1 s``."""
     failed = f", {share.failures:,} failed" if share.failures else ""
-    calls = "1 call" if share.calls == 1 else f"{share.calls:,} calls"
-    return f"{share.name}: {calls}, {duration(share.busy_s)}{failed}"
+    return f"{share.name}: {_calls(share.calls)}, {lasting(share.busy_s)}{failed}"
 
 
 def _letters(row: Row) -> str:
@@ -126,6 +141,10 @@ def _letters(row: Row) -> str:
 def _letter(part: Slice) -> str:
     letter = LETTERS[part.shade]
     return letter if part.busy >= 0.5 else letter.lower()
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count:,} calls"
 
 
 def _engines(count: int) -> str:

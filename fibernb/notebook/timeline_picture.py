@@ -12,7 +12,7 @@ from typing import Final
 
 from fibernb.model import Rank
 from fibernb.notebook.rows import SpanRow
-from fibernb.notebook.snapshot import duration
+from fibernb.notebook.snapshot import whole_duration
 from fibernb.notebook.timeline import (
     Row,
     Slice,
@@ -91,11 +91,12 @@ def _load(load: Sequence[float]) -> str:
 
 
 def _tracks(rows: Sequence[Row], top: int, height: int) -> Iterator[str]:
-    """What shows where an engine has no colour: it waits."""
+    """What shows where an engine has no colour: a line, for it waits."""
     for index, row in enumerate(rows):
-        shape = f'x="{LABELS}" y="{top + index * height}" width="{PLOT}" height="{_thickness(height)}"'
+        y, thickness = top + index * height, _thickness(height)
         title = f"<title>{html.escape(row.label)}: busy {row.busy:.0%}</title>"
-        yield f'<rect {shape} fill-opacity="0.1">{title}</rect>'
+        yield f'<rect x="{LABELS}" y="{y}" width="{PLOT}" height="{thickness}" fill-opacity="0.1">{title}</rect>'
+        yield f'<path d="M{LABELS} {y + thickness / 2:g}h{PLOT}" stroke="currentColor" stroke-opacity="0.5"/>'
 
 
 def _paths(timeline: Timeline, top: int, height: int) -> Iterator[str]:
@@ -137,6 +138,7 @@ def _labels(rows: Sequence[Row], top: int, height: int) -> Iterator[str]:
     for index in range(0, len(rows), every):
         y = top + index * height + max(height, TEXT) - 3
         yield f'<text x="{LABELS - 6}" y="{y}" text-anchor="end">{html.escape(_short(rows[index].label))}</text>'
+        yield f'<text x="{LABELS + PLOT + 4}" y="{y}">{rows[index].busy:.0%}</text>'
 
 
 def _short(label: str) -> str:
@@ -164,15 +166,15 @@ def _ticks(seconds: float) -> list[float]:
 def _time(at: float, seconds: float) -> str:
     if seconds < 1:
         return f"{at * 1000:.3g} ms"
-    return duration(at) if seconds >= 60 else f"{at:.3g} s"
+    return whole_duration(at) if seconds >= 60 else f"{at:.3g} s"
 
 
 def _legend(timeline: Timeline) -> str:
     entries = [_entry(COLOURS[shade], share_text(share)) for shade, share in enumerate(timeline.shares)]
-    idle = _entry("color-mix(in srgb, currentColor 12%, transparent)", "engine waits")
+    idle = _entry("inherit", "engine waits", "─")
     return f'<ul style="list-style: none; margin: 0.3em 0; padding: 0">{"".join(entries)}{idle}</ul>'
 
 
-def _entry(colour: str, text: str) -> str:
-    square = f'<span aria-hidden="true" style="color: {colour}">■</span>'
+def _entry(colour: str, text: str, shape: str = "■") -> str:
+    square = f'<span aria-hidden="true" style="color: {colour}">{shape}</span>'
     return f'<li style="display: inline-block; margin-right: 1.2em">{square} {html.escape(text)}</li>'

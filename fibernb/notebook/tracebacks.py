@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import linecache
-import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import IPython
 from IPython.core.interactiveshell import InteractiveShell
 
-from fibernb.errors import FibernbError, RemoteTraceback
+from fibernb.errors import FibernbError, RemoteTraceback, message_of
 from fibernb.notebook.awaiting import AWAITED
 from fibernb.notebook.each import items_of
 from fibernb.notebook.snapshot import without_escapes
+from fibernb.notebook.traceback_text import NameOfFile, shown
 from fibernb.notebook.usage import UsageError
 
 _RED: Final = "\x1b[0;31m"
 _PLAIN: Final = "\x1b[0m"
-_MAGIC_LINES: Final = ("get_ipython().run_", AWAITED)
-_FILE: Final = re.compile(r'^(\s*)File "([^"\n]+)"', re.MULTILINE)
-_REMOTE_CELL: Final = re.compile(r"In\[\d*\]")
+MAX_KINDS: Final = 8
+"""How many errors of one group are shown in full."""
 
-NameOfFile: TypeAlias = Callable[[str], str]
-"""``File "x.py"``, or ``Cell In[3]`` for the file that IPython makes of a cell."""
+_MAGIC_LINES: Final = ("get_ipython().run_", AWAITED)
 
 
 class TracebackHook:
@@ -53,70 +53,83 @@ class TracebackHook:
             kind, error, trace = self._shell._get_exc_info(exc_tuple)
         except ValueError:  # there is no exception; the shell says so
             kind, error, trace = None, None, None
-        lines = None if error is None else render(error, trace, self._name_of_file)
+        folds = self._shell.InteractiveTB.mode.lower() != "verbose"
+        lines = None if error is None else render(error, trace, self._name_of_file, folds=folds)
         if error is None or lines is None:
             if error is not None and any(entry.tb_frame.f_code is items_of.__code__ for entry in _entries(trace)):
                 exc_tuple = kind, error, _users_part(error, trace)
             self._original(exc_tuple, *args, **options)
             return
-        error.__traceback__ = _users_part(error, trace)  # IPython formats it again: 0.3 s with our frames
+        _let_tell(error)
+        part = _users_part(error, trace)
+        error.__traceback__ = part  # IPython formats it again: 0.3 s with our frames
+        sys.last_traceback = self._shell.InteractiveTB.tb = part  # for %debug, which knows both
         if isinstance(error, asyncio.CancelledError):  # this is how an interrupt ends an `await`
             kind, error = KeyboardInterrupt, KeyboardInterrupt()
         if self._shell.colors.lower() == "nocolor":
             lines = [without_escapes(line) for line in lines]
         self._shell._showtraceback(kind, error, lines)
+        if self._shell.call_pdb:
+            self._shell.debugger(force=True)
 
     def _name_of_file(self, filename: str) -> str:
         known = self._shell.compile.format_code_name(filename)
         return " ".join(known) if known else f'File "{filename}"'
 
 
-def render(error: BaseException, trace: TracebackType | None, name_of_file: NameOfFile) -> list[str] | None:
-    """The lines to show for an error; None for one that is none of our business."""
+def render(
+    error: BaseException, trace: TracebackType | None, name_of_file: NameOfFile, *, folds: bool = True
+) -> list[str] | None:
+    """The lines to show for an error; None for one that is none of our business. ``folds``: see `shown`."""
+    name = functools.partial(shown, name_of_file=name_of_file, folds=folds)
     if isinstance(error, UsageError):
         return [f"{_RED}UsageError{_PLAIN}: {error}"]
-    if isinstance(error, SyntaxError) and _passed_through_us(error, trace) and not _is_remote(error):
-        return [_with_cells("".join(traceback.format_exception_only(error)).rstrip(), name_of_file)]
-    ours = isinstance(error, FibernbError) or _is_remote(error) or _is_raised_by_us(trace)
+    if isinstance(error, SyntaxError) and _passed_through_us(error, trace) and not is_remote(error):
+        return [name("".join(traceback.format_exception_only(error)).rstrip())]
+    ours = isinstance(error, FibernbError) or is_remote(error) or _is_raised_by_us(trace)
     if not ours and not _passed_through_us(error, trace):
         return None
     frames = traceback.extract_tb(_users_part(error, trace))
-    local = "".join(_frame_text(frame, name_of_file) for frame in frames)
-    lines = [f"Traceback (most recent call last):\n{local}".rstrip()] if local else []
-    return [*lines, *_account(error, name_of_file)]
+    local = "".join(map(_frame_text, frames))
+    lines = [name(f"Traceback (most recent call last):\n{local}".rstrip())] if local else []
+    return [*lines, *_account(error, name)]
 
 
-def _account(error: BaseException, name_of_file: NameOfFile) -> Iterator[str]:
-    if isinstance(error, BaseExceptionGroup):
-        yield f"{_RED}{type(error).__name__}{_PLAIN}: {error}"
-        for member in error.exceptions:
-            yield ""
-            yield from _account(member, name_of_file)
-        return
+def is_remote(error: BaseException) -> bool:
+    """Whether an error came from engines."""
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return isinstance(error.__cause__, RemoteTraceback) or any(map(is_remote, members))
+
+
+def _account(error: BaseException, name: Callable[[str], str]) -> Iterator[str]:
     remote = error.__cause__
+    text = remote.text.rstrip() if isinstance(remote, RemoteTraceback) else ""
+    kind = "KeyboardInterrupt" if isinstance(error, asyncio.CancelledError) else type(error).__name__
     notes = [str(note) for note in getattr(error, "__notes__", ())]
-    name = "KeyboardInterrupt" if isinstance(error, asyncio.CancelledError) else type(error).__name__
-    headline = f"{_RED}{name}{_PLAIN}" + "".join(f" ({note})" for note in notes)
-    if isinstance(remote, RemoteTraceback) and "\n" in remote.text.rstrip():
-        yield f"{headline}\n{_with_cells(remote.text.rstrip(), name_of_file)}"
-    else:
-        yield f"{headline}: {error}" if str(error) else headline
-
-
-def _with_cells(text: str, name_of_file: NameOfFile) -> str:
-    """A traceback in which functions and lines of cells are said to be of cells, as IPython does."""
-
-    def name(found: re.Match[str]) -> str:
-        indent, filename = found.groups()
-        return f"{indent}Cell {filename}" if _REMOTE_CELL.fullmatch(filename) else indent + name_of_file(filename)
-
-    return _FILE.sub(name, text)
-
-
-def _is_remote(error: BaseException) -> bool:
+    headline = f"{_RED}{kind}{_PLAIN}" + "".join(f" ({note})" for note in notes if note not in text)
+    if "\n" in text:
+        yield f"{headline}\n{name(text)}"
+        return
+    message = message_of(error)
+    yield f"{headline}: {message}" if message else headline
     if isinstance(error, BaseExceptionGroup):
-        return any(_is_remote(member) for member in error.exceptions)
-    return isinstance(error.__cause__, RemoteTraceback)
+        for member in error.exceptions[:MAX_KINDS]:
+            yield ""
+            yield from _account(member, name)
+        left = len(error.exceptions) - MAX_KINDS
+        if left > 0:
+            yield f"\n… {left:,} errors more: sys.last_value.exceptions has all"
+
+
+def _let_tell(error: BaseException) -> None:
+    """IPython's cell would never end with an error whose class fails to tell its message: give it one that does."""
+    try:
+        str(error)
+    except Exception:  # noqa: BLE001  a user's class may raise anything
+        kind, message = type(error), message_of(error)
+        with contextlib.suppress(TypeError):  # it is built in such a way that it can have no other
+            own = {"__str__": lambda _: message, "__module__": kind.__module__}
+            error.__class__ = type(kind.__name__, (kind,), own)
 
 
 def _passed_through_us(error: BaseException, trace: TracebackType | None) -> bool:
@@ -165,10 +178,10 @@ def _is_magic_line(entry: TracebackType) -> bool:
     return linecache.getline(_file_of(entry), entry.tb_lineno).strip().startswith(_MAGIC_LINES)
 
 
-def _frame_text(frame: traceback.FrameSummary, name_of_file: NameOfFile) -> str:
+def _frame_text(frame: traceback.FrameSummary) -> str:
     line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    where = "" if frame.name == "<module>" else f", in {frame.name}"
-    return f"  {name_of_file(frame.filename)}, line {frame.lineno}{where}\n" + (f"    {line}\n" if line else "")
+    head = f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n'
+    return head + (f"    {line}\n" if line else "")
 
 
 _OURS: Final = f"{Path(__file__).parent.parent}/"

@@ -16,5 +16,5 @@ class UsageError(error.UsageError, ConfigError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'scale'?`` for the nearest known word, or nothing."""
-    nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""

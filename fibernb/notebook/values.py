@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from IPython.lib.pretty import pretty
+from IPython.lib.pretty import RepresentationPrinter
 
 from fibernb.model import Rank
 from fibernb.notebook.grouping import format_ranks
@@ -20,6 +21,9 @@ MAX_ELEMENTS: Final = 50
 MAX_GROUPS: Final = 64
 """How many different values are shown before the middle is left out."""
 
+MAX_HTML: Final = 1_000_000
+"""How many characters of HTML are shown of all values together."""
+
 
 class Shown(NamedTuple):
     """How a value looks, and the ranks whose values look like that."""
@@ -29,10 +33,7 @@ class Shown(NamedTuple):
 
 
 def describe(value: object) -> str:
-    """The text of a value; of a large array its type and shape."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None and _elements(shape) > MAX_ELEMENTS:
-        return f"{type(value).__name__} of shape {shape} and dtype {dtype}"
+    """The text of a value; of large arrays, wherever in it they are, type, shape and dtype."""
     text = _text_of(value)
     if len(text) <= MAX_CHARACTERS:
         return text
@@ -63,7 +64,51 @@ def as_html(values: Sequence[object], ranks: Sequence[Rank]) -> str | None:
     if not any(pages):
         return None
     texts = (page or _preformatted(describe(value)) for page, value in zip(pages, values, strict=True))
-    return "\n".join(_section(group) for group in grouped(texts, ranks)[:MAX_GROUPS])
+    shown = grouped(texts, ranks)
+    sections = _fitting([_section(group) for group in shown[:MAX_GROUPS]])
+    left_out = len(shown) - len(sections)
+    return "\n".join([*sections, *([f"<p>… {left_out:,} other values …</p>"] if left_out else [])])
+
+
+def _fitting(sections: Sequence[str]) -> list[str]:
+    """The first ones, as many as fit into the limit."""
+    left = MAX_HTML
+    fitting: list[str] = []
+    for section in sections:
+        left -= len(section)
+        if left < 0:
+            break
+        fitting.append(section)
+    return fitting
+
+
+class _Printer(RepresentationPrinter):
+    """As IPython shows values, but for large arrays."""
+
+    def pretty(self, obj: Any) -> None:
+        short = _short_of(obj)
+        if short is None:
+            super().pretty(obj)  # type: ignore[no-untyped-call]
+        else:
+            self.text(short)  # type: ignore[no-untyped-call]
+
+
+def _short_of(value: object) -> str | None:
+    """What a large array is; None for anything else, and for those of pandas, which abbreviate themselves."""
+    if isinstance(value, type):
+        return None
+    try:
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        is_large = isinstance(shape, tuple) and dtype is not None and _elements(shape) > MAX_ELEMENTS
+        if not is_large or _is_pandas(value):
+            return None
+        return f"{type(value).__name__} of shape {shape} and dtype {dtype}"
+    except Exception:  # noqa: BLE001  attributes of a user's class may raise anything
+        return None
+
+
+def _is_pandas(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas"
 
 
 def _elements(shape: tuple[Any, ...]) -> int:
@@ -75,7 +120,11 @@ def _elements(shape: tuple[Any, ...]) -> int:
 
 def _text_of(value: object) -> str:
     try:
-        return str(pretty(value, max_seq_length=MAX_ELEMENTS))
+        written = io.StringIO()
+        printer = _Printer(written, max_seq_length=MAX_ELEMENTS)  # type: ignore[no-untyped-call]
+        printer.pretty(value)
+        printer.flush()  # type: ignore[no-untyped-call]
+        return written.getvalue()
     except Exception as error:  # noqa: BLE001  the repr of a user's class may raise anything, and is only shown
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
 

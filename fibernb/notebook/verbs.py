@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -17,11 +18,13 @@ from fibernb.notebook.arguments import HelpAsked, split_words
 from fibernb.notebook.clusters import Clusters, settle
 from fibernb.notebook.commands import FIBER_HELP, verb_named
 from fibernb.notebook.data_verbs import DataVerbs
+from fibernb.notebook.debugging import Debugging
 from fibernb.notebook.looking import LookingVerbs, chosen
 from fibernb.notebook.pages import Page
-from fibernb.notebook.seats_view import SeatsView
+from fibernb.notebook.seats_view import SeatsView, readiness
 from fibernb.notebook.status_page import table
-from fibernb.notebook.usage import UsageError
+from fibernb.notebook.stopping import StoppingVerbs
+from fibernb.notebook.usage import UsageError, did_you_mean
 
 _SEATS: Final = re.compile(r"([+-]?)(\d+)")
 _BOUNDS: Final = re.compile(r"(\d+):(\d+)")
@@ -32,7 +35,14 @@ Verb = Callable[[argparse.Namespace], Any]
 class Verbs:
     """Carries out ``%fiber`` lines for one notebook."""
 
-    def __init__(self, shell: InteractiveShell, clusters: Clusters, looking: LookingVerbs, data: DataVerbs) -> None:
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        clusters: Clusters,
+        looking: LookingVerbs,
+        data: DataVerbs,
+        stopping: StoppingVerbs,
+    ) -> None:
         self._shell = shell
         self._clusters = clusters
         self._verbs: dict[str, Verb] = {
@@ -47,13 +57,15 @@ class Verbs:
             "config": self._config,
             **looking.verbs,
             **data.verbs,
+            **stopping.verbs,
+            **Debugging(shell, clusters).verbs,
         }
 
     def run(self, line: str) -> Any:
         """Carry out one line: what its verb gives to the notebook. Raises `HelpAsked` for ``--help``."""
         verb, *words = split_words(line, "%fiber") or ["status"]
         if verb in ("--help", "-h", "help"):
-            raise HelpAsked(FIBER_HELP)
+            raise HelpAsked(verb_named(words[0]).help_text() if words else FIBER_HELP)
         command = verb_named(verb)
         return self._verbs[verb](command.parse(words))
 
@@ -63,17 +75,31 @@ class Verbs:
         found = _SEATS.fullmatch(options.seats)
         if found is None:
             raise UsageError(f"%fiber scale wants a number of engines, such as 8, +4 or -4, not {options.seats!r}")
-        cluster = self._cluster_to_scale(int(found[2]) if not found[1] else None)
-        seats = _target(cluster.size, found[1], int(found[2]))
-        with SeatsView(self._shell, seats, wanted=configuration.load().progress) as view:
-            cluster.scale(seats, minimum=options.min, timeout_s=options.timeout, on_change=view.show)
-        settle(cluster)
-        print(_readiness(cluster, seats))
+        sign, amount = found[1], int(found[2])
+        if sign or self._clusters.in_use():
+            cluster = self._clusters.current()
+            seats = _target(cluster.size, sign, amount)
+            self._fill(seats, lambda: cluster, minimum=options.min, timeout_s=options.timeout)
+        else:
+            start = functools.partial(self._clusters.start, amount, None, None, {})
+            self._fill(amount, start, minimum=options.min, timeout_s=options.timeout)
 
-    def _cluster_to_scale(self, workers: int | None) -> Cluster:
-        if workers is None or self._clusters.in_use():
-            return self._clusters.current()
-        return self._clusters.start(workers, None, None, {})
+    def _fill(
+        self,
+        seats: int,
+        cluster_of: Callable[[], Cluster],
+        *,
+        minimum: int | None = None,
+        timeout_s: float | None = None,
+        named: bool = False,
+    ) -> None:
+        """Wait until the seats of a cluster, which may have to start first, are ready; show how that gets on."""
+        with SeatsView(self._shell, seats, wanted=configuration.load().progress) as view:
+            cluster = cluster_of()
+            cluster.scale(seats, minimum=minimum, timeout_s=timeout_s, on_change=view.show)
+        settle(cluster)
+        title = f"cluster {cluster.name}: " if named else ""
+        print(title + readiness(cluster.status(), seats))
 
     def _autoscale(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.current()
@@ -91,16 +117,18 @@ class Verbs:
         cluster = self._clusters.existing()
         ranks = chosen(cluster, options.ranks)
         cluster.restart(ranks)
-        cluster.scale(cluster.size)
-        print(_readiness(cluster, cluster.size))
+        self._fill(cluster.size, lambda: cluster)
 
     # ---- clusters ----------------------------------------------------------------------------------------
 
     def _start(self, options: argparse.Namespace) -> None:
         settings = _settings(options.options or [])
-        cluster = self._clusters.start(options.workers, options.backend, options.name, settings)
-        cluster.scale(cluster.size)
-        print(f"cluster {cluster.name}: {_readiness(cluster, cluster.size)}")
+        start = functools.partial(self._clusters.start, options.workers, options.backend, options.name, settings)
+        if options.workers is not None:
+            self._fill(options.workers, start, named=True)
+            return
+        cluster = start()  # only then is it known how many seats there are
+        self._fill(cluster.size, lambda: cluster, named=True)
 
     def _stop(self, _options: argparse.Namespace) -> None:
         if not self._clusters.in_use():
@@ -121,7 +149,7 @@ class Verbs:
 
     def _attach(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.attach(options.name)
-        print(f"attached to cluster {cluster.name}: {_readiness(cluster, cluster.size)}")
+        print(f"attached to cluster {cluster.name}: {readiness(cluster.status(), cluster.size)}")
 
     def _detach(self, _options: argparse.Namespace) -> None:
         cluster = self._clusters.existing()
@@ -132,23 +160,20 @@ class Verbs:
     # ---- looking -----------------------------------------------------------------------------------------
 
     def _config(self, options: argparse.Namespace) -> Page | None:
-        if options.settings:
-            _settings(options.settings)  # all of them are right, or none is set
-            for key, text in map(_pair, options.settings):
-                os.environ[configuration.PREFIX + key.upper()] = text
+        asked = [word for word in options.settings if "=" not in word]
+        changes = [word for word in options.settings if "=" in word]
+        _rows_of_settings(asked)
+        _settings(changes)  # all of them are right, or none is set
+        for key, text in map(_pair, changes):
+            os.environ[configuration.PREFIX + key.upper()] = text
+        if changes and not asked:
             return None
-        rows = [(setting.key, str(setting.value), _origin(setting)) for setting in configuration.describe()]
-        return Page(table(rows))
+        shown = _rows_of_settings(asked)
+        return Page(table([("setting", "value", "from", "accepts")[: len(shown[0])], *shown]))
 
 
 def _target(size: int, sign: str, amount: int) -> int:
     return {"": amount, "+": size + amount, "-": max(0, size - amount)}[sign]
-
-
-def _readiness(cluster: Cluster, seats: int) -> str:
-    ready = cluster.status().ready
-    engines = "1 engine" if seats == 1 else f"{seats} engines"
-    return f"{engines} ready" if ready >= seats else f"{ready} of {engines} ready"
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, object]:
@@ -164,6 +189,16 @@ def _pair(word: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{word!r} is no setting: write KEY=VALUE, such as lease_s=600")
     return key, text
+
+
+def _rows_of_settings(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """The settings of these names, with what they accept, or all of them. Raises `ConfigError` for one unknown."""
+    settings = {setting.key: setting for setting in configuration.describe()}
+    for key in keys:
+        if key not in settings:
+            raise ConfigError(f"there is no setting {key!r}{did_you_mean(key, settings) or '; see %fiber config'}")
+    rows = {key: (key, str(setting.value), _origin(setting)) for key, setting in settings.items()}
+    return [(*rows[key], settings[key].accepts) for key in keys] or list(rows.values())
 
 
 def _origin(setting: configuration.Setting) -> str:

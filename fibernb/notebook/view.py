@@ -27,6 +27,7 @@ PATIENCE_S: Final = 0.3
 SAYING_S: Final = 5.0
 """The least time between two lines that a screen reader is to say."""
 
+_LEFT: Final = "; no more is known: it ran when the notebook was saved, or when its kernel ended"
 _NO_ROOM: Final = {"height": "0", "min_height": "0", "margin": "0", "overflow": "hidden"}
 
 
@@ -101,6 +102,8 @@ class WidgetView:
         self._heard: Any = None
         self._said_at_s = 0.0  # of the cell's time
         self._box: Any = None
+        self._left: dict[str, str] = {}  # what stands for the widget where its kernel is not
+        self._static: dict[str, str] = {}  # what is shown at the end
 
     def show(self, snapshot: Snapshot) -> None:
         if self._box is None:
@@ -115,13 +118,16 @@ class WidgetView:
 
     def show_again(self) -> None:
         if self._box is not None:
-            display(self._box, display_id=self._display_id)
+            bundle = {**self._box._repr_mimebundle_(), **self._left}
+            display(bundle, display_id=self._display_id, raw=True)
+        elif self._static:
+            display(self._static, display_id=self._display_id, raw=True)
 
     def close(self, snapshot: Snapshot) -> None:
         if self._box is None:
             return
-        bundle = {"text/plain": summary(snapshot), "text/html": static_html(snapshot)}
-        update_display(bundle, display_id=self._display_id, raw=True)
+        self._static = {"text/plain": summary(snapshot), "text/html": static_html(snapshot)}
+        update_display(self._static, display_id=self._display_id, raw=True)
         for widget in (*self._box.children, self._box):
             widget.close()
         self._box = None
@@ -130,6 +136,7 @@ class WidgetView:
         self._page = ipywidgets.HTML(live_html(snapshot))
         self._heard = ipywidgets.HTML(heard_html(snapshot), layout=_NO_ROOM)
         self._said_at_s = snapshot.elapsed_s
+        self._left = {"text/plain": summary(snapshot) + _LEFT, "text/html": static_html(snapshot, _LEFT)}
         buttons = [] if self._on_cancel is None else [_cancel_button(self._on_cancel)]
         self._box = ipywidgets.VBox([self._page, self._heard, *buttons])
         self.show_again()

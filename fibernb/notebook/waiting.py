@@ -14,51 +14,55 @@ from typing import Final, TypeAlias
 
 from fibernb.errors import CellTimeout
 from fibernb.notebook.interrupts import Interrupts
+from fibernb.notebook.presses import Presses
 from fibernb.notebook.view import PATIENCE_S, PERIOD_S, LiveView
 from fibernb.notebook.work import Work
 
 STOP_S: Final = 30.0
 """How long to wait for engines that are being replaced."""
 
+ShowOutput: TypeAlias = Callable[[], int]
+"""Shows what a cell has written and tells how many messages that took."""
+
 Course: TypeAlias = Generator[float, None, None]
 """Yields for how many seconds to wait next, at most, for the end of the work. Interrupts are thrown in."""
 
 
-def wait_for(
-    work: Work, view: LiveView, timeout_s: float | None, show_output: Callable[[], None] | None = None
-) -> None:
-    """Wait until the work has ended, whatever it came to. ``show_output`` is called while it runs, after the view.
+def wait_for(work: Work, view: LiveView, timeout_s: float | None, show_output: ShowOutput | None = None) -> None:
+    """Wait until the work has ended, whatever it came to. While it runs the view and ``show_output`` take turns.
 
     Raises `CellTimeout` when it took longer than ``timeout_s``, and KeyboardInterrupt when the user stopped it. In both
     cases it has been cancelled, and its engines can be used again.
     """
     course = _course(work, view, timeout_s, show_output)
     interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            work.wait(_next(course, interrupt))
-            interrupt = None
-        except StopIteration:
-            return
-        except KeyboardInterrupt as error:
-            if inspect.getgeneratorstate(course) == inspect.GEN_CLOSED:
-                raise
-            interrupt = error
+    with Presses():
+        while True:
+            try:
+                work.wait(_next(course, interrupt))
+                interrupt = None
+            except StopIteration:
+                return
+            except KeyboardInterrupt as error:
+                if inspect.getgeneratorstate(course) == inspect.GEN_CLOSED:
+                    raise
+                interrupt = error
 
 
 async def wait_in_loop(
-    work: Work, view: LiveView, timeout_s: float | None, show_output: Callable[[], None] | None = None
+    work: Work, view: LiveView, timeout_s: float | None, show_output: ShowOutput | None = None
 ) -> None:
     """As `wait_for`; the event loop goes on meanwhile, so buttons work."""
     course = _course(work, view, timeout_s, show_output)
     interrupt: KeyboardInterrupt | None = None
     with Interrupts() as interrupts:
-        while True:
-            try:
-                pause_s = _next(course, interrupt)
-            except StopIteration:
-                return
-            interrupt = await _pause(work, pause_s, interrupts)
+        try:
+            while True:
+                interrupt = await _pause(work, _next(course, interrupt), interrupts)
+        except StopIteration:
+            return
+        finally:
+            await interrupts.calm()
 
 
 def _next(course: Course, interrupt: KeyboardInterrupt | None) -> float:
@@ -78,14 +82,15 @@ async def _pause(work: Work, pause_s: float, interrupts: Interrupts) -> Keyboard
     return interrupts.take()
 
 
-def _course(work: Work, view: LiveView, timeout_s: float | None, show_output: Callable[[], None] | None) -> Course:
+def _course(work: Work, view: LiveView, timeout_s: float | None, show_output: ShowOutput | None) -> Course:
     try:
         in_time = yield from _watch(work, view, timeout_s, show_output)
         if not in_time:
-            yield from _stop(work)
             raise CellTimeout(f"the cell ran longer than {timeout_s:g} s and was cancelled")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CellTimeout) as error:
         yield from _stop(work)
+        if replaced := work.replacements():
+            error.add_note(replaced)
         raise
     finally:
         view.close(work.snapshot())
@@ -98,14 +103,26 @@ def _stop(work: Work) -> Course:
         yield STOP_S
     except KeyboardInterrupt:
         work.cancel(force=True)
-        yield STOP_S
+        yield from _replace()
+
+
+def _replace() -> Course:
+    """Wait for new engines. Nothing could make that faster, so further interrupts change nothing."""
+    end = time.monotonic() + STOP_S
+    while (left_s := end - time.monotonic()) > 0:
+        try:
+            yield left_s
+        except KeyboardInterrupt:
+            continue
+        return
 
 
 def _watch(
-    work: Work, view: LiveView, timeout_s: float | None, show_output: Callable[[], None] | None
+    work: Work, view: LiveView, timeout_s: float | None, show_output: ShowOutput | None
 ) -> Generator[float, None, bool]:
     """Whether it ended in time."""
     begin = time.monotonic()
+    turns = _Turns(view, show_output)
     deadline = float("inf") if timeout_s is None else begin + timeout_s
     yield min(PERIOD_S, deadline - begin)
     while not work.wait(0):
@@ -113,8 +130,27 @@ def _watch(
         if now >= deadline:
             return False
         if now - begin > PATIENCE_S:
-            view.show(work.snapshot())
-            if show_output is not None:
-                show_output()
+            turns.take(work)
         yield max(0.0, min(PERIOD_S, deadline - time.monotonic()))
     return True
+
+
+class _Turns:
+    """The view and the output of a cell share its messages: in the mean one for each turn."""
+
+    def __init__(self, view: LiveView, show_output: ShowOutput | None) -> None:
+        self._view = view
+        self._show_output = show_output
+        self._is_views = True  # the next turn
+        self._ahead = 0  # messages
+
+    def take(self, work: Work) -> None:
+        """A turn has come: one of the two shows what it has."""
+        if self._ahead:
+            self._ahead -= 1
+            return
+        sent = 0 if self._is_views or self._show_output is None else self._show_output()
+        if not sent:
+            self._view.show(work.snapshot())
+        self._ahead = max(0, sent - 1)
+        self._is_views = sent > 0

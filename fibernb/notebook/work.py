@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from fibernb.client import failures
 from fibernb.client.cells import CellHandle, CellResult
+from fibernb.client.failures import is_replaced
 from fibernb.client.refs import ObjectRef
 from fibernb.config import Config
 from fibernb.core.messages import Progress, Said, Status
 from fibernb.model import Bar, Outcome, Rank
 from fibernb.notebook.each import EachHandle
-from fibernb.notebook.excerpt import excerpt
-from fibernb.notebook.gathering import Gathered
-from fibernb.notebook.grouping import Block, Mode, arranged
+from fibernb.notebook.gathering import Fresh, Gathered
+from fibernb.notebook.grouping import Mode
 from fibernb.notebook.printing import ITEMS, RANKS, Labels
 from fibernb.notebook.snapshot import Snapshot, cluster_line, snapshot_of_ranks
 
@@ -23,12 +26,27 @@ Waiter: TypeAlias = Callable[[Callable[[], bool], float | None], bool]  # Sessio
 Check: TypeAlias = Callable[[], None]
 
 
+class Stopwatch:
+    """Tells for how long something runs, or ran."""
+
+    def __init__(self) -> None:
+        self._began_at = time.monotonic()
+        self._ended_at: float | None = None
+
+    def stop(self) -> None:
+        """It has ended."""
+        self._ended_at = time.monotonic()
+
+    def elapsed_s(self) -> float:
+        """Seconds since it began, until now or its end."""
+        return (time.monotonic() if self._ended_at is None else self._ended_at) - self._began_at
+
+
 class Heard:
     """Everything that the sources of a cell (its ranks, or its items) have said. Filled from any thread."""
 
-    def __init__(self, sources: int, config: Config) -> None:
+    def __init__(self, sources: Sequence[int], config: Config) -> None:
         self._lock = threading.Lock()
-        self._config = config
         self._gathered = Gathered(
             sources=sources, max_lines=config.output_limit_lines, max_bytes=config.output_limit_bytes
         )
@@ -42,6 +60,11 @@ class Heard:
             else:
                 self._gathered.take(source, said)
 
+    def end(self, source: int) -> None:
+        """A source says no more."""
+        with self._lock:
+            self._gathered.end(source)
+
     def bars(self) -> list[tuple[Rank, Bar]]:
         """The bars that are open, by rank; all of them when every one is closed."""
         with self._lock:
@@ -53,19 +76,15 @@ class Heard:
         with self._lock:
             return self._gathered.last_lines()
 
-    def fresh(self) -> tuple[bool, list[Block]]:
-        """What the only source wrote since the last look, and whether what was shown before is to go first."""
+    def fresh(self, mode: Mode) -> Fresh:
+        """What can be shown while the cell runs, and has not been."""
         with self._lock:
-            found = self._gathered.fresh()
-        cleared = any(fresh.cleared for fresh in found.values())
-        return cleared, [Block((source,), tuple(fresh.items)) for source, fresh in found.items() if fresh.items]
+            return self._gathered.fresh(mode)
 
-    def blocks(self, mode: Mode) -> list[Block]:
-        """The output as it is to be shown, within the limits of a cell."""
+    def rest(self, mode: Mode) -> Fresh:
+        """What is left to be shown at the end, within the limits of a cell."""
         with self._lock:
-            items = self._gathered.items()
-        config = self._config
-        return excerpt(arranged(items, mode), max_lines=config.output_limit_lines, max_bytes=config.output_limit_bytes)
+            return self._gathered.rest(mode)
 
 
 class Work(Protocol):
@@ -87,6 +106,9 @@ class Work(Protocol):
 
     def cancel(self, *, force: bool = False) -> None:
         """Stop it; with ``force`` by replacing engines."""
+
+    def replacements(self) -> str:
+        """Which of its ranks or items did not stop when it was cancelled, so that their engines were replaced."""
 
     def snapshot(self) -> Snapshot:
         """How far it is."""
@@ -114,9 +136,11 @@ class CellWork:
         self._wait = wait
         self._spoke: set[Rank] = set()
         self._ended = threading.Event()
-        self._began_at = time.monotonic()
+        self._stopwatch = Stopwatch()
         self.handle = start(self._hear)
-        self.handle.add_done_callback(lambda _: self._ended.set())  # comes after everything that the ranks said
+        for rank, ref in zip(self.handle.ranks, self.handle.refs, strict=False):
+            ref.add_done_callback(functools.partial(self._end_rank, rank))
+        self.handle.add_done_callback(self._end)  # comes after everything that the ranks said
 
     @property
     def sources(self) -> int:
@@ -128,12 +152,15 @@ class CellWork:
     def cancel(self, *, force: bool = False) -> None:
         self.handle.cancel(force)
 
+    def replacements(self) -> str:
+        return failures.replacements("rank", (rank for rank, e in self.handle.errors().items() if is_replaced(e)))
+
     def snapshot(self) -> Snapshot:
         states = dict(zip(self.handle.ranks, self.handle.states(), strict=True))
         states.update((rank, "running") for rank in self._spoke if states[rank] == "waiting")
         return snapshot_of_ranks(
             dict(sorted(states.items())),
-            elapsed_s=time.monotonic() - self._began_at,
+            elapsed_s=self._stopwatch.elapsed_s(),
             bars=self.heard.bars(),
             last_lines=self.heard.last_lines(),
             waits_for=self.handle.waits_for(),
@@ -143,6 +170,13 @@ class CellWork:
     def outcome(self) -> CellResult:
         self._check()
         return self.handle.result()
+
+    def _end(self, _: CellHandle) -> None:
+        self._stopwatch.stop()
+        self._ended.set()
+
+    def _end_rank(self, rank: Rank, _: ObjectRef) -> None:
+        self.heard.end(rank)
 
     def _hear(self, said: Said) -> None:
         self._spoke.add(said.rank)
@@ -169,10 +203,10 @@ class EachWork:
         self._wait = wait
         self._status = status
         self._left = len(handle.refs)
-        self._failed = 0
-        self._began_at = time.monotonic()
-        for ref in handle.refs:
-            ref.add_done_callback(self._count)
+        self._outcomes: Counter[Outcome] = Counter()  # of those that have ended
+        self._stopwatch = Stopwatch()
+        for item, ref in enumerate(handle.refs):
+            ref.add_done_callback(functools.partial(self._count, item))
 
     @property
     def sources(self) -> int:
@@ -184,12 +218,17 @@ class EachWork:
     def cancel(self, *, force: bool = False) -> None:
         self.handle.cancel(force)
 
+    def replacements(self) -> str:
+        return failures.replacements("item", (item for item, e in self.handle.errors().items() if is_replaced(e)))
+
     def snapshot(self) -> Snapshot:
-        ended = len(self.handle.refs) - self._left
+        outcomes = self._outcomes
+        done, cancelled = outcomes[Outcome.OK], outcomes[Outcome.CANCELLED]
+        states = {"left": self._left, "done": done, "cancelled": cancelled}
         return Snapshot(
-            states={"left": self._left, "done": ended - self._failed, "failed": self._failed},
+            states={**states, "failed": outcomes.total() - done - cancelled},
             by_rank={},
-            elapsed_s=time.monotonic() - self._began_at,
+            elapsed_s=self._stopwatch.elapsed_s(),
             unit="items",
             bars=self.heard.bars(),
             last_lines=self.heard.last_lines(),
@@ -200,6 +239,9 @@ class EachWork:
         self._check()
         return self.handle.result()
 
-    def _count(self, ref: ObjectRef) -> None:
-        self._failed += ref.answer is not None and ref.answer.outcome is not Outcome.OK
+    def _count(self, item: int, ref: ObjectRef) -> None:
+        self.heard.end(item)
+        self._outcomes[Outcome.OK if ref.answer is None else ref.answer.outcome] += 1  # None: it is made again
         self._left -= 1
+        if self._left == 0:
+            self._stopwatch.stop()

@@ -314,6 +314,9 @@ class FakeStore:
     def prepare(self, after_s: float) -> None:
         """It is ready."""
 
+    def outlives(self, blocks: Sequence[int]) -> bool:
+        return all(block in self.blocks for block in blocks)
+
     def write(self, buffers: Sequence[memoryview]) -> tuple[int, list[int]]:
         block, data, offsets = next(self._next), b"", []
         for buffer in buffers:

@@ -1,23 +1,36 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+import fibernb as fnb
 from fibernb.client import failures
 from fibernb.client.cells import CellResult, imports_of
 from fibernb.client.cluster import Cluster
 from fibernb.client.dialing import HubConnector
 from fibernb.client.namespaces import join, parts
+from fibernb.client.parcels import Parcel, parcel_of
 from fibernb.client.selection import parse_ranks, select
-from fibernb.client.session import Session
+from fibernb.client.session import Session, define
 from fibernb.core import messages as m
-from fibernb.errors import CellTimeout, ClusterError, ConfigError, GetTimeout, RemoteTraceback, ScaleTimeout, WorkerDied
+from fibernb.errors import (
+    CellTimeout,
+    ClusterError,
+    ConfigError,
+    GetTimeout,
+    RemoteTraceback,
+    ScaleTimeout,
+    TaskCancelled,
+    WorkerDied,
+)
 from fibernb.model import Result
-from tests.client.fake_hub import FakeConnector, FakeHub
+from fibernb.serialize import Apart
+from tests.client.fake_hub import FakeConnector, FakeHub, FakeStore
 from tests.client.test_session import wait_until
 
 
@@ -99,6 +112,45 @@ def test_push_pull_and_items(cluster: Cluster, hub: FakeHub) -> None:
     assert remembered == [(("name a",), None), (("name b",), None), (("name c",), None), (("name c",), [1])]
 
 
+def parcels(session: Session, **values: object) -> dict[str, Parcel]:
+    return {name: parcel_of(session, Apart(value)) for name, value in values.items()}
+
+
+def test_large_names_go_to_the_store_and_stay_there_as_long_as_they_count(cluster: Cluster, hub: FakeHub) -> None:
+    session = cluster.session
+    session.store = FakeStore()
+    cluster.view().leave_parcels(parcels(session, small=1, large=np.arange(1000.0)))
+    small, large = hub_heard(hub, m.Remember, 2)
+    (put,) = hub.of(m.PutObjects)
+    assert (small.refs, large.refs) == ((), (put.objects[0].id,))
+    assert len(large.args[0]) < 1000
+    hub.break_links(fresh=True)
+    wait_until(lambda: len(hub.of(m.PutObjects)) == 2)
+    cluster.view([0]).leave_parcels(parcels(session, large=2))
+    session.status()
+    assert not hub.of(m.Release), "other ranks begin with it still"
+    cluster.view().leave_parcels(parcels(session, large=3))
+    wait_until(lambda: [message.objects for message in hub.of(m.Release)] == [[put.objects[0].id]])
+
+
+def test_a_large_name_stays_while_it_is_on_its_way(cluster: Cluster, hub: FakeHub) -> None:
+    session = cluster.session
+    session.store = FakeStore()
+    hub.hold = True
+    handle = cluster.view().start_with_parcels(define(len), parcels(session, large=np.arange(1000.0)))
+    gc.collect()
+    session.status()
+    assert not hub.of(m.Release)
+    hub.release_held()
+    assert handle.result() == [1, 1]
+    wait_until(lambda: len(hub.of(m.Release)) == 1)
+
+
+def hub_heard(hub: FakeHub, kind: type[m.Message], count: int) -> list[Any]:
+    wait_until(lambda: len(hub.of(kind)) == count)
+    return hub.of(kind)
+
+
 def test_scatter_and_gather(cluster: Cluster, hub: FakeHub) -> None:
     values = np.arange(7)
     cluster.scatter("xs", values)
@@ -145,6 +197,25 @@ def test_cells(cluster: Cluster, hub: FakeHub) -> None:
     with pytest.raises(CellTimeout, match="ranks 0-1"):
         cluster.ranks[:].run("1", timeout=0.01)
     wait_until(lambda: hub.of(m.Cancel))
+
+
+def test_what_was_cancelled_is_one_error_that_names_who_had_to_be_replaced() -> None:
+    stopped, deaf = TaskCancelled("it was cancelled while it ran"), TaskCancelled("it was cancelled")
+    deaf.engine_replaced = True
+    error = failures.combined({0: stopped, 1: deaf, 2: stopped}, 4)
+    assert error is stopped
+    assert error.__notes__ == ["on ranks 0-2 of 4", "rank 1 did not stop and has a new engine"]
+    assert failures.replacements("item", [1, 2, 5]) == "items 1-2, 5 did not stop and have new engines"
+    assert failures.replacements("item", []) == ""
+
+
+def test_handles_can_be_given_to_cancel(cluster: Cluster, hub: FakeHub) -> None:
+    hub.hold = True
+    handle = cluster.run_cell("rank")
+    fnb.cancel(handle, force=True)
+    wait_until(lambda: hub.of(m.Cancel) == [m.Cancel(tasks=[ref.id for ref in handle.refs], force=True)])
+    with pytest.raises(TypeError, match="an ObjectRef or the handle of a cell, not int"):
+        fnb.cancel(1)  # type: ignore[arg-type]
 
 
 def test_cells_can_be_awaited(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from fibernb.client.refs import ObjectRef
 from fibernb.client.session import Session
 from fibernb.client.watching import Watch
 from fibernb.core.messages import SeatStatus, Status
-from fibernb.errors import WorkerDied
+from fibernb.errors import TaskCancelled, WorkerDied
 from fibernb.model import Outcome, Result
 
 
@@ -84,3 +84,11 @@ def test_a_rank_is_replaced_when_the_hub_says_so_after_its_death(session: FakeSe
     session.inbox.status = status_of(SeatStatus(rank=0, engine=6, state="idle"))
     assert handle.states() == ["replaced", "waiting"]
     assert handle.cluster_status() is session.inbox.status
+
+
+def test_what_was_cancelled_has_not_failed(session: FakeSession) -> None:
+    replaced = TaskCancelled("its engine did not stop")
+    replaced.engine_replaced = True
+    errors = [TaskCancelled("before it began"), KeyboardInterrupt(), replaced]
+    refs = [ref(i, Result(i, serialize.dumps_error(error), Outcome.CANCELLED)) for i, error in enumerate(errors)]
+    assert handle_of(session, *refs).states() == ["cancelled", "cancelled", "replaced"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,8 +15,9 @@ from fibernb import serialize
 from fibernb.core.messages import Display, Interrupt, Progress
 from fibernb.engine import operations
 from fibernb.engine.context import CellContext
-from fibernb.errors import ClusterError
+from fibernb.errors import ClusterError, ObjectLost
 from fibernb.model import TaskId
+from fibernb.serialize.frames import stored_frame
 from tests.engine.conftest import NodeProcess
 
 register_pickle_by_value(sys.modules[__name__])  # engines cannot import it
@@ -373,6 +375,17 @@ def test_a_name_that_cannot_be_loaded_sets_none_of_them(desk: Desk) -> None:
     assert "pushed name 'bad'" in caught.value.__notes__[0]
     with pytest.raises(NameError):
         desk.call(operations.get_names, ["good"])
+
+
+def test_a_name_whose_memory_is_lost_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nowhere:
+        def map(self, block: int) -> memoryview:
+            raise serialize.BlockGone([block])
+
+    context = SimpleNamespace(names_from=Nowhere())
+    data = stored_frame(b"", 7, [0], [memoryview(b"abc")])
+    with pytest.raises(ObjectLost, match="'big' was in the object store of this host, which has lost it: run the cell"):
+        operations.load_names(context, {"big": data})  # type: ignore[arg-type]
 
 
 def test_items(desk: Desk) -> None:

@@ -47,6 +47,27 @@ def test_text_is_joined_until_task_or_stream_changes(desk: Desk) -> None:
     assert desk.texts() == [(5, 2, "stdout", "later")]
 
 
+def test_streams_that_go_back_and_forth_all_the_time_are_put_together(desk: Desk) -> None:
+    for number in range(1000):
+        desk.reporter.write("stdout" if number % 2 else "stderr", f"{number} ")
+    texts = desk.texts()
+    assert len(texts) == reporter_module.MAX_TURNS
+    for stream, first in (("stderr", 0), ("stdout", 1)):
+        written = "".join(text for _, _, name, text in texts if name == stream)
+        assert written == "".join(f"{number} " for number in range(first, 1000, 2))
+
+
+def test_text_stays_behind_the_display_that_it_follows(desk: Desk) -> None:
+    for number in range(100):
+        desk.reporter.write("stdout" if number % 2 else "stderr", f"{number} ")
+    desk.reporter.display("display", {"data": {}})
+    desk.reporter.write("stdout", "after")
+    *_, shown, last = desk.reporter.take()
+    assert isinstance(shown, Display)
+    assert isinstance(last, Output)
+    assert last.text == "after"
+
+
 def test_text_that_no_message_can_carry_is_replaced(desk: Desk) -> None:
     desk.reporter.write("stdout", "a\ud800ü")
     assert desk.texts()[0][3] == "a?ü"

@@ -15,12 +15,15 @@ from fibernb import serialize
 from fibernb.client import failures
 from fibernb.client.cells import CellResult
 from fibernb.client.namespaces import join, parts
+from fibernb.client.parcels import Parcel
 from fibernb.client.selection import parse_ranks
 from fibernb.core.messages import DefineFunction, Message, Output, Said, SeatsChanged, SeatStatus, Status
-from fibernb.errors import NotConnected, RemoteTraceback, TaskCancelled
+from fibernb.errors import ClusterError, NotConnected, RemoteTraceback, TaskCancelled
 from fibernb.hub.connection import Connection
 from fibernb.store.agent import StoreAgent
 from fibernb.wire.storetalk import Described
+
+MOST_SEATS = 4096
 
 
 class FakeHandle:
@@ -80,7 +83,7 @@ class FakeStore(StoreAgent):
     described: Described
 
     def __init__(self) -> None:
-        super().__init__("", "", "fake", 0)
+        super().__init__("", "", "fake", 2**40)  # nothing is large enough for it
 
     def describe(self) -> Described:
         return self.described
@@ -99,6 +102,7 @@ class FakeSession:
         self.rows: dict[str, list[dict[str, Any]]] = {}  # of `state`, by kind
         self.store = FakeStore()
         self.inbox = SimpleNamespace(status=None)
+        self.books = SimpleNamespace(mutex=contextlib.nullcontext(), ledger=SimpleNamespace(pending={}))
 
     def ask_status(self) -> None:
         """Nobody answers."""
@@ -128,19 +132,24 @@ class FakeView:
         self._cluster = cluster
         self._ranks = ranks
 
-    def push_pickled(self, values: Mapping[str, bytes]) -> FakeHandle:
+    def push_parcels(self, parcels: Mapping[str, Parcel]) -> FakeHandle:
         for rank in self._ranks:
+            values = _values_of(parcels)
             self._cluster.pushes.append((rank, sorted(values)))
-            self._cluster.namespaces[rank].update((name, serialize.loads(data)) for name, data in values.items())
+            self._cluster.namespaces[rank].update(values)
         return FakeHandle(self._ranks, [None] * len(self._ranks))
 
-    def apply_nowait(self, function: Callable[..., Any], values: Mapping[str, bytes]) -> FakeHandle:
-        """Only ever given `set_missing_names`."""
+    def start_with_parcels(self, function: DefineFunction, parcels: Mapping[str, Parcel]) -> FakeHandle:
+        assert function.name == "set_missing_names"
         for rank in self._ranks:
+            values = _values_of(parcels)
             self._cluster.pushes.append((rank, [f"{name}?" for name in sorted(values)]))
-            for name, data in values.items():
-                self._cluster.namespaces[rank].setdefault(name, serialize.loads(data))
+            for name, value in values.items():
+                self._cluster.namespaces[rank].setdefault(name, value)
         return FakeHandle(self._ranks, [None] * len(self._ranks))
+
+    def leave_parcels(self, parcels: Mapping[str, Parcel]) -> None:
+        """No new engine ever comes."""
 
 
 class FakeCluster:
@@ -213,6 +222,8 @@ class FakeCluster:
         on_change: Callable[[SeatsChanged], object] | None = None,
     ) -> None:
         self.calls.append(("scale", seats, minimum, timeout_s))
+        if seats > MOST_SEATS:
+            raise ClusterError(f"{seats} seats are too many")
         self.namespaces = (self.namespaces + [{} for _ in range(seats)])[:seats]
         if on_change is not None:
             on_change(SeatsChanged(seats=seats, ready=seats, starting=0))
@@ -233,14 +244,19 @@ class FakeCluster:
         self.calls.append(("detach",))
 
     def pull(self, names: Sequence[str], ranks: Sequence[int]) -> CellResult:
-        return CellResult(([self.namespaces[rank][name] for name in names] for rank in ranks), ranks)
+        return CellResult(([self._held(rank, name) for name in names] for rank in ranks), ranks)
 
     def scatter(self, name: str, values: Any, ranks: Sequence[int]) -> None:
         for rank, piece in zip(ranks, parts(values, len(ranks)), strict=True):
             self.namespaces[rank][name] = piece
 
     def gather(self, name: str, ranks: Sequence[int]) -> Any:
-        return join([self.namespaces[rank][name] for rank in ranks])
+        return join([self._held(rank, name) for rank in ranks])
+
+    def _held(self, rank: int, name: str) -> Any:
+        if name not in self.namespaces[rank]:
+            raise NameError(f"rank {rank} has no name {name!r}")
+        return self.namespaces[rank][name]
 
     def status(self) -> Status:
         seats = [SeatStatus(rank=rank, engine=rank + 1, state="idle") for rank in range(self.size)]
@@ -249,6 +265,14 @@ class FakeCluster:
             failed=0, refused=0, engines=seats, clients=1, pending=[], node="here", maximum=self.maximum,
             **self.beyond,
         )  # fmt: skip
+
+
+def _values_of(parcels: Mapping[str, Parcel]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for names, parcel in parcels.items():
+        value = serialize.loads(parcel.data)
+        values.update(value if " " in names else {names: value})
+    return values
 
 
 def _execute(source: str, namespace: dict[str, Any]) -> Any:
@@ -269,6 +293,9 @@ class FakeClusters:
 
     def in_use(self) -> bool:
         return self.cluster is not None
+
+    def size(self) -> int:
+        return 0 if self.cluster is None else self.cluster.size
 
     def begin_cell(self, *_: object) -> None:
         """The engines are in this process, where the notebook is."""

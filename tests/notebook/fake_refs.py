@@ -43,7 +43,7 @@ class CancellingSession(FakeSession):
         super().__init__()
         self.cancelled: list[tuple[list[int], bool]] = []
 
-    def cancel(self, refs: Iterable[ObjectRef], force: bool = False) -> None:
+    def cancel(self, refs: Iterable[ObjectRef], force: bool = False, recursive: bool = True) -> None:
         self.cancelled.append(([ref.id for ref in refs], force))
 
 

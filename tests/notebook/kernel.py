@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,9 +48,9 @@ class Kernel:
         self.client = client
         self._replies: dict[str, Reply] = {}
 
-    def start(self, source: str) -> Reply:
-        """Send a cell and do not wait."""
-        reply = Reply(self.client.execute(source))
+    def start(self, source: str, *, can_ask: bool = False) -> Reply:
+        """Send a cell and do not wait. ``can_ask``: it may ask for input, which the caller then types."""
+        reply = Reply(self.client.execute(source, allow_stdin=can_ask))
         self._replies[reply.msg_id] = reply
         return reply
 
@@ -67,7 +67,7 @@ class Kernel:
     def run(self, source: str) -> Reply:
         """Run a cell to its end, which must be a good one."""
         reply = self.finish(self.start(source))
-        assert reply.status == "ok", reply.messages
+        assert reply.status == "ok", "\n".join(line for shown in reply.of("error") for line in shown["traceback"])
         return reply
 
     def fail(self, source: str) -> Reply:
@@ -82,11 +82,38 @@ class Kernel:
         while (left := end - time.monotonic()) > 0:
             self._collect(reply, until_idle=False, timeout=left)
 
-    def click(self, button: str) -> None:
+    def wait_until(self, reply: Reply, condition: Callable[[Reply], object]) -> None:
+        """Take messages until those for this cell are as wanted."""
+        end = time.monotonic() + PATIENCE_S
+        while not condition(reply):
+            assert time.monotonic() < end, reply.messages
+            self.messages_for(reply, 0.02)
+
+    def wait_for_view(self, reply: Reply) -> None:
+        """Take messages until the live view of this cell is there."""
+        self.wait_until(reply, lambda so_far: so_far.of("display_data"))
+
+    def button(self, reply: Reply) -> str:
+        """The comm of the button that the view of a running cell has; empty when it has been shown without one."""
+        self.wait_for_view(reply)
+        states = [(content["comm_id"], content["data"].get("state", {})) for content in reply.of("comm_open")]
+        return next((comm for comm, state in states if state.get("_model_name") == "ButtonModel"), "")
+
+    def click(self, button: str, subshell: str | None = None) -> None:
         """Press the button of this comm, as a front end does."""
         data = {"method": "custom", "content": {"event": "click"}}
         message = self.client.session.msg("comm_msg", {"comm_id": button, "data": data})
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
+
+    def subshell(self) -> str | None:
+        """A shell beside the main one, as JupyterLab asks for one for its comms; None where kernels have none."""
+        features = self.client.kernel_info(reply=True, timeout=PATIENCE_S)["content"].get("supported_features", [])
+        if "kernel subshells" not in features:
+            return None
+        self.client.control_channel.send(self.client.session.msg("create_subshell_request"))
+        return str(self.client.get_control_msg(timeout=PATIENCE_S)["content"]["subshell_id"])
 
     def restart(self) -> None:
         """Restart the kernel in order, as a front end does."""
@@ -110,8 +137,8 @@ class Kernel:
 
 
 @contextmanager
-def running_kernel(directory: Path, **variables: str) -> Iterator[Kernel]:
-    """A kernel with directories of its own, in which the magics are loaded."""
+def running_kernel(directory: Path, python: str = sys.executable, **variables: str) -> Iterator[Kernel]:
+    """A kernel of this Python with directories of its own, in which the magics are loaded."""
     root = Path(__file__).parents[2]
     environment = {
         **os.environ,
@@ -123,7 +150,7 @@ def running_kernel(directory: Path, **variables: str) -> Iterator[Kernel]:
     }
     manager = KernelManager(connection_file=str(directory / "kernel.json"))
     assert manager.kernel_spec is not None
-    manager.kernel_spec.argv[0] = sys.executable
+    manager.kernel_spec.argv[0] = python
     manager.start_kernel(env=environment, cwd=str(directory))
     client = manager.client()
     client.start_channels()
@@ -142,3 +169,11 @@ def cluster_directories(directory: Path) -> list[Path]:
     """Runtime directories of clusters that a kernel has left behind."""
     run = directory / "run"
     return [path for path in run.iterdir() if path.is_dir()] if run.is_dir() else []
+
+
+def check_nothing_is_left(directory: Path) -> None:
+    """Wait until no cluster is left behind."""
+    end = time.monotonic() + PATIENCE_S
+    while cluster_directories(directory):
+        assert time.monotonic() < end, cluster_directories(directory)
+        time.sleep(0.05)

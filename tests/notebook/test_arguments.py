@@ -1,11 +1,12 @@
 """Reading the lines of magics."""
 
+import re
+
 import pytest
 
 from fibernb.errors import ConfigError
 from fibernb.notebook.arguments import HelpAsked, split_each, split_names, split_words, take_each
 from fibernb.notebook.commands import CELL, EXPRESSION, FIBER_HELP, VERBS, verb_named
-from fibernb.notebook.completion import candidates
 from fibernb.notebook.usage import UsageError, did_you_mean
 
 
@@ -39,7 +40,7 @@ def test_help_of_parallel(command: object) -> None:
         ("scale", [], "%fiber scale: the following arguments are required: N|+N|-N"),
         ("scale", ["4", "--tiemout", "3"], "did you mean '--timeout'?"),
         ("scale", ["4", "--timeout", "-3"], "not a positive number"),
-        ("scale", ["4", "--timeout", "soon"], "invalid seconds value: 'soon'"),
+        ("scale", ["4", "--timeout", "soon"], "soon is not a positive number of seconds"),
         ("scale", ["4", "--min", "-3"], "-3"),
         ("stop", ["now"], "'now' is not understood"),
         ("pull", ["x", "--into", "1x"], "'1x' is not a Python name"),
@@ -57,6 +58,13 @@ def test_unknown_verbs() -> None:
     assert verb_named("stop") is VERBS["stop"]
     with pytest.raises(UsageError, match="did you mean 'scale'"):
         verb_named("scael")
+    with pytest.raises(UsageError, match="did you mean 'scale'"):
+        verb_named("SCALE")
+    with pytest.raises(UsageError, match="did you mean '--help'"):
+        verb_named("--hlep")
+    for seats in ("4", "+4", "-4"):
+        with pytest.raises(UsageError, match=re.escape(f"did you mean '%fiber scale {seats}'?")):
+            verb_named(seats)
     with pytest.raises(UsageError, match="see %fiber --help"):
         verb_named("qqqq")
     assert did_you_mean("xyz", ["abc"]) == ""
@@ -77,10 +85,20 @@ def test_cell_options() -> None:
 
 
 def test_split() -> None:
+    assert split_words("'a b' c", "%fiber push") == ["a b", "c"]
     with pytest.raises(UsageError, match="No closing quotation"):
         split_words("'a", "%fiber push")
     with pytest.raises(UsageError, match=r"'a\.b' is not a Python name"):
         split_names(["a.b"])
+
+
+@pytest.mark.parametrize("comment", ["# eight", "#eight", "# don't", "# a # 'b"])
+def test_comments_are_not_read(comment: str) -> None:
+    assert split_words(f"8 --min 1 {comment}", "%fiber scale") == ["8", "--min", "1"]
+    assert split_words(comment, "%fiber") == []
+    assert split_words(f"trace#1.json {comment}", "%fiber timeline") == ["trace#1.json"]
+    with pytest.raises(UsageError, match="No closing quotation"):
+        split_words(f"'8 {comment.replace(chr(39), '')}", "%fiber scale")
 
 
 @pytest.mark.parametrize(
@@ -114,25 +132,3 @@ def test_split_each() -> None:
     for word in ("x", "1=a", "x=", "x=for"):
         with pytest.raises(UsageError, match="NAME=EXPRESSION"):
             split_each(word)
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("%fiber sca", ["scale", "scatter"]),
-        ("%fiber scale --", ["--help", "--min", "--timeout"]),
-        ("%fiber scale 3", []),
-        ("%fiber stop ", ["--help"]),
-        ("%fiber nothing ", []),
-        ("%%parallel --in", ["--into"]),
-        ("%%parallel --output ", ["auto", "first", "none", "rank"]),
-        ("%%parallel --output r", ["rank"]),
-        ("%%parallel -w 0 --each x", []),
-        ("%parallel -", ["--help"]),
-        ("%parallel ra", []),
-        ("fiber sca", []),
-        ("", []),
-    ],
-)
-def test_candidates(line: str, words: list[str]) -> None:
-    assert candidates(line) == words

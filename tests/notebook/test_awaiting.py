@@ -1,7 +1,7 @@
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from fibernb.notebook.awaiting import AWAITED, Awaiting
+from fibernb.notebook.awaiting import AWAITED, Awaiting, hears_clicks
 
 
 @pytest.fixture
@@ -59,3 +59,21 @@ def test_where_cells_cannot_await(awaiting: Awaiting, shell: InteractiveShell, m
     monkeypatch.setattr(shell, "autoawait", True)
     monkeypatch.delattr(shell, "kernel")
     assert awaiting(lines) == lines
+
+
+@pytest.mark.parametrize(
+    ("version", "awaited", "blocking"),
+    [
+        ("6.31.0", False, False),
+        ("7.0.0a1", True, True),
+        ("7.3.0", True, True),
+        ("7.4.0", True, False),
+        ("8.0", True, False),
+    ],
+)
+def test_which_kernels_hear_clicks(
+    version: str, awaited: bool, blocking: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda package: {"ipykernel": version}[package])
+    assert hears_clicks(awaited=True) is awaited
+    assert hears_clicks(awaited=False) is blocking

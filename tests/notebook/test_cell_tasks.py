@@ -17,7 +17,7 @@ from fibernb.client.session import Session
 from fibernb.core.messages import Display, Output, Progress
 from fibernb.model import Bar, first_id
 from fibernb.notebook.cell_tasks import CellTasks
-from fibernb.notebook.grouping import Block
+from fibernb.notebook.grouping import Block, LeftOut, Line
 from fibernb.notebook.printing import Printer
 from fibernb.notebook.task_bars import TaskBars
 
@@ -48,8 +48,14 @@ class RecordingPrinter(Printer):
         super().__init__()
         self.shown: list[tuple[str, list[Block]]] = []
 
-    def show(self, blocks: Any, labels: Any = None) -> None:
+    def show(self, blocks: Any, labels: Any = None) -> int:
         self.shown.append((cell.get(), list(blocks)))
+        return 1
+
+    @property
+    def lines(self) -> list[str]:
+        items = [item for _, blocks in self.shown for block in blocks for item in block.items]
+        return [item.text for item in items if isinstance(item, Line)]
 
 
 @pytest.fixture
@@ -123,19 +129,18 @@ def test_bars_move_in_the_cell_that_submitted_and_stand_at_its_end(
 
 
 def test_output_is_bounded(
-    tasks: CellTasks, session: FakeSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tasks: CellTasks, session: FakeSession, printer: RecordingPrinter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FIBERNB_OUTPUT_LIMIT_LINES", "3")
+    monkeypatch.setenv("FIBERNB_OUTPUT_LIMIT_LINES", "4")
     tasks.begin_cell()
     task = session.submit(1)
-    for text in ("a\nb\n", "c\nd\n", "e\n"):
+    for text in ("a\nb\n", "c\nd\n", "e\n", "f\ng"):
         tasks.hear(said(task, text))
-    assert capsys.readouterr().out.splitlines() == [
-        "[3] a",
-        "[3] b",
-        "[3] c",
-        "… more output of this cell's tasks is in %fiber log …",
-    ]
+    assert printer.lines == ["a", "b"]
+    tasks.end_cell(ended(None))
+    assert printer.lines == ["a", "b", "f", "g"]
+    (gap,) = [item for block in printer.shown[-1][1] for item in block.items if isinstance(item, LeftOut)]
+    assert gap.lines == 3
 
 
 def test_an_interrupted_cell_takes_its_tasks_along(tasks: CellTasks, session: FakeSession) -> None:
@@ -151,7 +156,7 @@ def test_an_interrupted_cell_takes_its_tasks_along(tasks: CellTasks, session: Fa
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_the_cell_that_starts_a_session_shows_what_its_tasks_say(
-    begun: bool, tasks: CellTasks, session: FakeSession, capsys: pytest.CaptureFixture[str]
+    begun: bool, tasks: CellTasks, session: FakeSession, printer: RecordingPrinter
 ) -> None:
     """The cell that loads the extension has begun before it could be told."""
     current.use(None)
@@ -165,7 +170,7 @@ def test_the_cell_that_starts_a_session_shows_what_its_tasks_say(
     assert session.inbox.on_said == tasks.hear
     tasks.hear(said(session.submit(1), "a\n"))
     tasks.hear(said(first_id(3), "of a task of a task\n"))
-    assert capsys.readouterr().out == "[3] a\n[3] of a task of a task\n"
+    assert printer.lines == ["a", "of a task of a task"]
 
 
 def test_a_session_that_began_in_the_cell(tasks: CellTasks, session: FakeSession) -> None:

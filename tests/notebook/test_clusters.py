@@ -57,3 +57,27 @@ def test_none_in_use() -> None:
     assert not api.is_initialized()
     with pytest.raises(NotConnected, match="%fiber scale 4"):
         Clusters().existing()
+
+
+class Running:
+    """A cluster in use."""
+
+    name = "blue"
+    directory = Path("/run/blue")
+    size = 2
+    owned = False
+
+
+def test_another_than_the_one_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "is_initialized", lambda: True)
+    monkeypatch.setattr(api, "current_cluster", Running)
+    clusters = Clusters()
+    assert clusters.size() == 2
+    for name in (None, "blue", "/run/blue"):
+        assert isinstance(clusters.attach(name), Running)
+    with pytest.raises(ConfigError, match="uses cluster blue, not red: %fiber detach leaves"):
+        clusters.attach("red")
+    with pytest.raises(ConfigError, match="uses cluster blue, not red: %fiber detach leaves"):
+        clusters.start(None, None, "red", {})
+    with pytest.raises(ConfigError, match="cluster blue runs already, and settings hold from the start on"):
+        clusters.start(3, None, None, {"lease_s": 5.0})

@@ -68,7 +68,7 @@ def test_nothing_is_cancelled_by_a_wait_that_ends(refs: list[FakeRef], session: 
 
 def test_work(refs: list[FakeRef], session: CancellingSession) -> None:
     checked: list[bool] = []
-    heard = Heard(3, Config())
+    heard = Heard(range(3), Config())
     work = EachWork(handle_of(refs, session), lambda: checked.append(True), heard, session.wait, lambda: None)
     assert work.sources == 3
     refs[0].finish(0)
@@ -85,14 +85,16 @@ def test_work(refs: list[FakeRef], session: CancellingSession) -> None:
 
 
 def test_heard() -> None:
-    heard = Heard(1, Config())
+    heard = Heard(range(1), Config())
     heard.take(0, Progress(task=1, rank=2, sequence=0, bars=[Bar(bar=1, done=1), Bar(bar=2, done=5, closed=True)]))
     heard.take(0, Output(task=1, rank=2, sequence=1, stream="stdout", text="a\nb"))
     assert [bar.bar for _, bar in heard.bars()] == [1]
     heard.take(0, Progress(task=1, rank=2, sequence=2, bars=[Bar(bar=1, done=2, closed=True)]))
     assert [(rank, bar.done) for rank, bar in heard.bars()] == [(2, 2.0), (2, 5.0)]
     assert heard.last_lines() == {0: "b"}
-    cleared, (block,) = heard.fresh()
+    cleared, (block,) = heard.fresh("auto")
     assert not cleared
     assert [item.text for item in block.items] == ["a"]  # type: ignore[union-attr]
-    assert [item.text for block in heard.blocks("auto") for item in block.items] == ["b"]  # type: ignore[union-attr]
+    heard.end(0)
+    (block,) = heard.rest("auto").blocks
+    assert [item.text for item in block.items] == ["b"]  # type: ignore[union-attr]

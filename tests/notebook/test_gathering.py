@@ -1,181 +1,206 @@
-"""Collecting what ranks write."""
+"""Collecting what the sources of a cell write."""
 
-import msgspec
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fibernb.core.messages import Display, Output, Progress
-from fibernb.notebook.gathering import Fresh, Gathered, SourceOutput, overwritten
-from fibernb.notebook.grouping import LeftOut, Line, Rich
+from fibernb.core.messages import Progress
+from fibernb.notebook.gathering import STREAMED_DISPLAYS, Fresh, Gathered
+from fibernb.notebook.grouping import MODES, Block, LeftOut, Line, Mode, Rich, arranged
+from tests.notebook.saying import clear, display, rich, text
 
 
-def text(written: str, stream: str = "stdout") -> Output:
-    return Output(task=1, rank=0, sequence=0, stream=stream, text=written)
+def gathered(sources: int, max_lines: int = 1000, max_bytes: int = 1_000_000) -> Gathered:
+    return Gathered(sources=range(sources), max_lines=max_lines, max_bytes=max_bytes)
 
 
-def display(kind: str = "display", display_id: str | None = None, **data: str) -> Display:
-    content = {"data": data, "metadata": {}, "transient": {"display_id": display_id} if display_id else {}}
-    return Display(task=1, rank=0, sequence=0, kind=kind, content=msgspec.json.encode(content))
+def lines(*written: str) -> tuple[Line, ...]:
+    return tuple(Line("stdout", line) for line in written)
 
 
-def clear(*, wait: bool) -> Display:
-    return Display(task=1, rank=0, sequence=0, kind="clear", content=msgspec.json.encode({"wait": wait}))
+def test_all_is_shown_at_the_end() -> None:
+    cell = gathered(64)
+    cell.take(3, text("three\n"))
+    cell.take(1, text("one"))
+    cell.take(2, Progress(task=1, rank=2, sequence=0, bars=[]))
+    cell.take(0, display(plain="1"))
+    assert cell.last_lines() == {3: "three", 1: "one"}
+    assert cell.rest("auto") == Fresh(
+        False, [Block((0,), (rich(plain="1"),)), Block((1,), lines("one")), Block((3,), lines("three"))]
+    )
 
 
-def rich(display_id: str | None = None, **data: str) -> Rich:
-    return Rich(msgspec.json.encode({"data": data, "metadata": {}}), display_id)
+def test_what_all_have_written_is_shown_while_they_run() -> None:
+    cell = gathered(3)
+    for source in (0, 1):
+        cell.take(source, text("ready\n"))
+    assert cell.fresh("auto").blocks == []  # the third may write something else
+    cell.take(2, text("ready\nodd\n"))
+    assert cell.fresh("auto").blocks == [Block((0, 1, 2), lines("ready"))]
+    assert cell.fresh("auto").blocks == []
+    cell.take(1, text("even\n"))
+    cell.end(0)
+    assert cell.fresh("auto").blocks == [Block((1,), lines("even"))]
+    cell.end(1)
+    assert cell.fresh("auto").blocks == [Block((2,), lines("odd"))]
+    cell.take(2, text("last"))
+    assert cell.rest("auto").blocks == [Block((2,), lines("last"))]
 
 
-@pytest.fixture
-def output() -> SourceOutput:
-    return SourceOutput(10, 100_000)
+def test_one_rank_after_the_other() -> None:
+    cell = gathered(3)
+    cell.take(1, text("b\n"))
+    cell.take(0, text("a\n"))
+    assert cell.fresh("rank").blocks == [Block((0,), lines("a"))]
+    cell.end(0)
+    assert cell.fresh("rank").blocks == [Block((1,), lines("b"))]
 
 
-def test_lines_are_put_together(output: SourceOutput) -> None:
-    for piece in ("a", "b\nc", "", "\n\nd"):
-        output.take(text(piece))
-    assert output.items() == [Line("stdout", line) for line in ("ab", "c", "", "d")]
-    assert output.last_line() == "d"
+def test_only_the_first_that_writes() -> None:
+    cell = gathered(3)
+    cell.take(1, text("b\n"))
+    assert cell.fresh("first").blocks == []
+    cell.end(0)
+    assert cell.fresh("first").blocks == [Block((1,), lines("b"))]
+    cell.end(1)
+    cell.take(2, text("c\n"))
+    assert cell.fresh("first").blocks == []
+    assert cell.rest("first").blocks == []
 
 
-def test_streams_have_lines_of_their_own(output: SourceOutput) -> None:
-    output.take(text("a"))
-    output.take(text("oops\n", "stderr"))
-    output.take(text("b\n"))
-    assert output.items() == [Line("stderr", "oops"), Line("stdout", "ab")]
-
-
-@given(st.text(alphabet="ab\n\r", max_size=30), st.data())
-def test_pieces_do_not_matter(whole: str, data: st.DataObject) -> None:
-    one, many = SourceOutput(100, 100_000), SourceOutput(100, 100_000)
-    whole = whole.replace("\r\n", "\n")
-    one.take(text(whole))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
-    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        many.take(text(whole[start:end]))
-    shown = [
-        [Line(item.stream, overwritten(item.text)) for item in output.items() if isinstance(item, Line)]
-        for output in (one, many)
+def test_a_display_that_may_be_updated_waits_for_the_end_where_there_are_several() -> None:
+    cell = gathered(2)
+    for source in (0, 1):
+        cell.take(source, text("before\n"))
+        cell.take(source, display(display_id="d", plain="1"))
+        cell.take(source, text("after\n"))
+    assert cell.fresh("auto").blocks == [Block((0, 1), lines("before"))]
+    cell.take(0, display("update", "d", plain="2"))
+    cell.end(0)
+    cell.end(1)
+    assert cell.fresh("auto").blocks == [
+        Block((0,), (rich("d", plain="2"), *lines("after"))),
+        Block((1,), (rich("d", plain="1"), *lines("after"))),
     ]
-    assert shown[0] == shown[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "shown"), [("", ""), ("a", "a"), ("a\rb", "b"), ("a\r", "a"), ("a\rb\r\r", "b"), ("\ra", "a")]
+def test_updates_of_the_only_source_have_no_limit() -> None:
+    cell = gathered(1, max_lines=10)
+    cell.take(0, display(display_id="d", plain="0"))
+    assert len(cell.fresh("auto").blocks) == 1
+    for number in range(50):
+        cell.take(0, display("update", "d", plain=f"{number}"))
+        (block,) = cell.fresh("auto").blocks
+        assert block.items == (rich("d", plain=f"{number}")._replace(update=True),)
+    cell.take(0, text("line\n"))
+    assert cell.fresh("auto").blocks == [Block((0,), lines("line"))]
+
+
+def test_what_was_shown_of_the_only_source_is_cleared_at_once() -> None:
+    cell = gathered(1)
+    cell.take(0, text("a\n"))
+    assert cell.fresh("auto") == Fresh(False, [Block((0,), lines("a"))])
+    cell.take(0, clear(wait=False))
+    assert cell.fresh("auto") == Fresh(True, [])
+    cell.take(0, text("b\n"))
+    assert cell.fresh("auto") == Fresh(False, [Block((0,), lines("b"))])
+    cell.take(0, clear(wait=True))
+    cell.take(0, text("c\n"))
+    assert cell.rest("auto") == Fresh(True, [Block((0,), lines("c"))])
+
+
+def test_what_was_shown_of_several_is_cleared_at_the_end_and_all_is_shown_anew() -> None:
+    cell = gathered(2)
+    for source in (0, 1):
+        cell.take(source, text("a\n"))
+    assert cell.fresh("auto").blocks == [Block((0, 1), lines("a"))]
+    cell.take(0, clear(wait=False))
+    cell.take(0, text("b\n"))
+    assert cell.fresh("auto") == Fresh(False, [])
+    cell.end(0)
+    cell.end(1)
+    assert cell.fresh("auto") == Fresh(False, [])
+    assert cell.rest("auto") == Fresh(True, [Block((0,), lines("b")), Block((1,), lines("a"))])
+
+
+def test_half_of_the_limit_at_most_is_shown_before_the_end() -> None:
+    cell = gathered(4, max_lines=100)
+    shown = 0
+    for number in range(100):
+        for source in range(4):
+            cell.take(source, text(f"{source} {number}\n"))
+            if number == 99:
+                cell.end(source)
+        shown += sum(len(block.items) for block in cell.fresh("auto").blocks)
+    assert shown == 50
+    rest = cell.rest("auto").blocks
+    assert sum(len(block.items) for block in rest) <= 50
+    told = sum(item.lines if isinstance(item, LeftOut) else 1 for block in rest for item in block.items)
+    assert shown + told == 400
+
+
+def test_few_displays_are_shown_at_once() -> None:
+    cell = gathered(1)
+    for number in range(10):
+        cell.take(0, display(plain=f"{number}"))
+    counts = [sum(len(block.items) for block in cell.fresh("auto").blocks) for _ in range(4)]
+    assert counts == [STREAMED_DISPLAYS, STREAMED_DISPLAYS, 10 - 2 * STREAMED_DISPLAYS, 0]
+
+
+def test_nothing_is_shown_early_of_very_many() -> None:
+    cell = gathered(10_000)
+    for source in range(10_000):
+        cell.end(source)
+    cell.take(0, text("a\n"))
+    assert cell.fresh("auto").blocks == []
+    assert cell.rest("auto").blocks == [Block((0,), lines("a"))]
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["a\n", "b\n", "a", "b\nb\n", "show", "end", "display"])), max_size=30
 )
-def test_carriage_returns(line: str, shown: str) -> None:
-    assert overwritten(line) == shown
 
 
-def test_a_text_progress_bar_stays_one_line(output: SourceOutput) -> None:
-    for step in range(1000):
-        output.take(text(f"\r{step}%"))
-    output.take(text("\n"))
-    assert output.items() == [Line("stdout", "999%")]
+@pytest.mark.parametrize("mode", MODES)
+@given(steps)
+def test_every_source_reads_its_own_output_however_it_is_shown(mode: Mode, taken: list[tuple[int, str]]) -> None:
+    """What is shown early and the rest are together what is shown at the end, for each source."""
+    cell, whole = gathered(4), gathered(4)
+    early: list[Block] = []
+    ended: set[int] = set()
+    for source, step in taken:
+        if step == "show":
+            early += cell.fresh(mode).blocks
+        elif step == "end":
+            ended.add(source)
+            cell.end(source)
+        elif source not in ended:
+            said = display(plain="x") if step == "display" else text(step)
+            cell.take(source, said)
+            whole.take(source, said)
+    shown = early + cell.rest(mode).blocks
+    expected = whole.rest(mode).blocks
+    for source in range(4):
+        assert _read(shown, source) == _read(expected, source)
 
 
-def test_middle_is_left_out_and_digested() -> None:
-    def written(middle: str) -> list[object]:
-        output = SourceOutput(4, 100_000)
-        for line in ("0", "1", middle, "3", "4", "5"):
-            output.take(text(f"{line}\n"))
-        return list(output.items())
-
-    first = written("2")
-    assert [getattr(item, "text", None) for item in first] == ["0", "1", None, "4", "5"]
-    assert isinstance(first[2], LeftOut)
-    assert first[2].lines == 2
-    assert first == written("2") != written("x")
+def _read(blocks: list[Block], source: int) -> list[Line | Rich | LeftOut]:
+    return [item for block in blocks if source in block.ranks for item in block.items]
 
 
-def test_bytes_are_bounded() -> None:
-    output = SourceOutput(1_000_000, 10_000)
-    for _ in range(1000):
-        output.take(text("x" * 99 + "\n"))
-    kept = [item for item in output.items() if isinstance(item, Line)]
-    assert sum(len(line.text) for line in kept) <= 10_000
-    output.take(text("y" * 1_000_000))
-    assert len(output.last_line()) < 10_000
-
-
-def test_display_ends_the_line(output: SourceOutput) -> None:
-    output.take(text("before"))
-    output.take(display(plain="1"))
-    output.take(text("after"))
-    assert output.items() == [Line("stdout", "before"), rich(plain="1"), Line("stdout", "after")]
-
-
-def test_update_replaces(output: SourceOutput) -> None:
-    output.take(display(display_id="d", plain="1"))
-    output.take(display(plain="other"))
-    output.take(display("update", "d", plain="2"))
-    assert output.items() == [rich("d", plain="2"), rich(plain="other")]
-
-
-def test_update_of_an_earlier_cell_is_kept(output: SourceOutput) -> None:
-    output.take(display("update", "old", plain="2"))
-    assert output.items() == [rich("old", plain="2")._replace(update=True)]
-    output.take(display("update", "old", plain="3"))
-    assert output.items() == [rich("old", plain="3")._replace(update=True)]
-
-
-def test_clear(output: SourceOutput) -> None:
-    output.take(text("a\n"))
-    output.take(clear(wait=True))
-    assert output.items() == [Line("stdout", "a")]
-    output.take(text("b\n"))
-    assert output.items() == [Line("stdout", "b")]
-    output.take(clear(wait=False))
-    assert output.items() == []
-    assert output.last_line() == ""
-
-
-def test_gathered() -> None:
-    gathered = Gathered(sources=64, max_lines=1000, max_bytes=1_000_000)
-    gathered.take(3, text("three\n"))
-    gathered.take(1, text("one"))
-    gathered.take(2, Progress(task=1, rank=2, sequence=0, bars=[]))
-    gathered.take(0, display(plain="1"))
-    assert gathered.items() == {3: [Line("stdout", "three")], 1: [Line("stdout", "one")], 0: [rich(plain="1")]}
-    assert gathered.last_lines() == {3: "three", 1: "one"}
-
-
-def test_fresh_output_is_handed_out_once(output: SourceOutput) -> None:
-    output.take(text("a\nb\nc"))
-    assert output.fresh() == Fresh(False, [Line("stdout", "a"), Line("stdout", "b")])
-    assert output.items() == [Line("stdout", "c")]
-    output.take(display(display_id="d", plain="1"))
-    assert output.fresh().items == [Line("stdout", "c"), rich("d", plain="1")]
-    output.take(display("update", "d", plain="2"))
-    assert output.items() == [rich("d", plain="2")._replace(update=True)]
-    assert output.fresh() == Fresh(False, [rich("d", plain="2")._replace(update=True)])
-    assert output.fresh() == Fresh(False, [])
-    assert output.last_line() == "c"
-
-
-def test_fresh_output_ends_where_the_limit_comes_into_sight(output: SourceOutput) -> None:
-    output.take(text("".join(f"{line}\n" for line in range(20))))
-    assert len(output.fresh().items) == 5
-    assert output.fresh().items == []
-    left_out, *tail = output.items()
-    assert left_out.lines == 10  # type: ignore[union-attr]
-    assert len(tail) == 5
-
-
-def test_clearing_fresh_output(output: SourceOutput) -> None:
-    output.take(text("a\n"))
-    output.take(clear(wait=False))
-    assert output.fresh() == Fresh(False, [])
-    output.take(text("b\n"))
-    assert output.fresh().items == [Line("stdout", "b")]
-    output.take(clear(wait=True))
-    assert output.fresh() == Fresh(False, [])
-    output.take(text("c\n"))
-    assert output.fresh() == Fresh(True, [Line("stdout", "c")])
-
-
-def test_gathered_fresh() -> None:
-    gathered = Gathered(sources=1, max_lines=10, max_bytes=10_000)
-    gathered.take(5, text("x\n"))
-    assert gathered.fresh() == {5: Fresh(False, [Line("stdout", "x")])}
+@given(steps)
+def test_what_is_shown_early_is_what_would_stand_there_at_the_end(taken: list[tuple[int, str]]) -> None:
+    cell, written = gathered(4), dict.fromkeys(range(4), "")
+    early: list[Block] = []
+    for source, step in taken:
+        if step == "show":
+            early += cell.fresh("rank").blocks
+        elif "\n" in step:
+            written[source] += step
+            cell.take(source, text(step))
+    expected = arranged({source: lines(*said.splitlines()) for source, said in written.items()}, "rank")
+    flat = [(block.ranks, item) for block in expected for item in block.items]
+    shown = [(block.ranks, item) for block in early for item in block.items]
+    assert shown == flat[: len(shown)]

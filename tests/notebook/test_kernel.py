@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fibernb.notebook.snapshot import without_escapes
 from tests.notebook.kernel import Kernel, cluster_directories, running_kernel
 
 SIZE = 3
@@ -76,7 +77,7 @@ def test_an_error_is_shown_once_with_the_lines_of_the_cell(kernel: Kernel) -> No
     reply = kernel.fail("%%parallel\ndef g(a):\n    return 1 / a\ng(0)")
     assert reply.error == "ZeroDivisionError"
     (shown,) = reply.of("error")
-    text = "\n".join(shown["traceback"])
+    text = without_escapes("\n".join(shown["traceback"]))
     assert text.count("return 1 / a") == 1
     assert "line 3, in g" in text
     assert "on ranks 0-2 of 3" in text
@@ -296,12 +297,7 @@ def test_bars_and_output_of_tasks_stand_in_the_cell_that_starts_the_cluster(tmp_
 
 def check_the_cancel_button(kernel: Kernel) -> None:
     reply = kernel.start("%%parallel\nimport time\nfor _ in range(300): time.sleep(0.1)")
-    button = ""
-    while not button:
-        kernel.messages_for(reply, 0.05)
-        states = [(content["comm_id"], content["data"].get("state", {})) for content in reply.of("comm_open")]
-        button = next((comm for comm, state in states if state.get("_model_name") == "ButtonModel"), "")
-    kernel.click(button)
+    kernel.click(kernel.button(reply))
     assert kernel.finish(reply).error == "TaskCancelled"
 
 

@@ -15,6 +15,7 @@ from fibernb.errors import ConfigError, NotConnected
 from fibernb.notebook.looking import about_of
 from fibernb.notebook.memory import memory_of
 from fibernb.notebook.rows import ActorRow, EngineRow, ask
+from fibernb.notebook.usage import UsageError
 from tests.notebook.conftest import Notebook
 from tests.notebook.fake_cluster import FakeCluster, FakeClusters, FakeSession
 from tests.notebook.test_status_page import STORE
@@ -54,7 +55,7 @@ def test_status_of_a_cluster_with_actors_and_objects(notebook: Notebook, peopled
     assert "actors            1 alive" in notebook.out
     assert "beside the seats  1 engine: 1 with actors" in notebook.out
     assert "object store      1.2 GB of 3 GB" in notebook.out
-    assert notebook.out.splitlines()[-3:] == [
+    assert notebook.out.splitlines()[-5:-2] == [
         "size     made by  held by",
         "5 kB     load     client 1",
         "pending  pending",
@@ -106,6 +107,13 @@ def test_timeline(notebook: Notebook, peopled: FakeCluster) -> None:
     page = notebook.run("%fiber timeline")
     assert "3 engines, 1.0 s, 10 calls" in notebook.out
     assert page._repr_html_().startswith("<figure")
+
+
+def test_the_last_part_of_a_timeline(notebook: Notebook, peopled: FakeCluster) -> None:
+    peopled.session.rows["spans"].append({**SPAN, "began_s": 500.0, "ended_s": 504.0, "name": "later"})
+    assert repr(notebook.run("%fiber timeline --last 2")).splitlines()[0].startswith("2 engines, 2.0 s, 5 calls")
+    with pytest.raises(UsageError, match="--last is for the picture"):
+        notebook.run("%fiber timeline trace.json --last 2")
 
 
 def test_timeline_of_a_cluster_that_has_run_nothing(notebook: Notebook, cluster: FakeCluster) -> None:

@@ -6,7 +6,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.notebook.grouping import Block, LeftOut, Line, Rich
-from fibernb.notebook.printing import ITEMS, RANKS, Printer, Text, pieces
+from fibernb.notebook.printing import ITEMS, MAX_TURNS, RANKS, Printer, Text, pieces
 
 
 @pytest.fixture
@@ -59,3 +59,36 @@ def test_an_update_of_some_who_share_a_display_is_shown_anew(published: Capturin
     printer.show([Block((0,), (rich("four", "d", update=True),))])
     assert published.outputs[3]["update"]
     assert published.outputs[3]["transient"] == published.outputs[1]["transient"]
+
+
+def test_what_is_left_out_is_named() -> None:
+    gaps = [LeftOut(1, 10), LeftOut(0, 10, displays=1), LeftOut(2, 10, displays=1200), LeftOut(2, 50_000_000)]
+    (text,) = pieces([Block((0,), tuple(gaps))], RANKS)
+    assert isinstance(text, Text)
+    assert text.text.splitlines() == [
+        "[0] … 1 line (10 bytes) left out; %fiber log has them …",
+        "[0] … 1 display (10 bytes) left out; output_limit_lines and output_limit_bytes of %fiber config let more in …",
+        "[0] … 2 lines and 1,200 displays (10 bytes) left out; %fiber log has the lines …",
+        "[0] … 2 lines (50,000,000 bytes) left out; %fiber log has the last of them …",
+    ]
+
+
+def in_turns(count: int) -> Block:
+    return Block((0,), tuple(Line("stdout" if at % 2 else "stderr", f"{at}") for at in range(count)))
+
+
+def test_streams_keep_their_order_unless_they_go_back_and_forth_all_the_time() -> None:
+    few = pieces([in_turns(MAX_TURNS)], RANKS)
+    assert [piece.text for piece in few if isinstance(piece, Text)] == [f"[0] {at}\n" for at in range(MAX_TURNS)]
+    many = pieces([in_turns(1000), Block((0,), (rich("figure"),)), in_turns(1000)], RANKS)
+    assert [piece.stream if isinstance(piece, Text) else "" for piece in many] == [
+        "stdout", "stderr", "", "stdout", "stderr",
+    ]  # fmt: skip
+    assert isinstance(many[0], Text)
+    assert many[0].text == "".join(f"[0] {at}\n" for at in range(1, 1000, 2))
+
+
+def test_messages_are_counted(published: CapturingDisplayPublisher) -> None:
+    block = Block((0,), (Line("stdout", "a"), Line("stderr", "b"), rich("figure")))
+    assert Printer().show([block]) == 2 + 2
+    assert Printer().show([]) == 0

@@ -28,8 +28,10 @@ def snapshot(
         ({0: "running", 1: "waiting"}, "▶ 0 of 2 ranks, 1 waiting, 1 running, 2.1 s"),
         ({0: "done", 1: "running"}, "▶ 1 of 2 ranks, 1 running, 2.1 s"),
         ({0: "done", 1: "done"}, "✓ 2 of 2 ranks, 2.1 s"),
-        ({0: "done", 1: "failed", 2: "lost"}, "✗ 3 of 3 ranks, 1 failed, 1 lost, 2.1 s"),
-        ({0: "done", 1: "replaced"}, "✗ 2 of 2 ranks, 1 replaced, 2.1 s"),
+        ({0: "done", 1: "failed", 2: "lost"}, "✗ 3 of 3 ranks, 1 failed, 1 lost (2), 2.1 s"),
+        ({0: "done", 1: "replaced"}, "✗ 2 of 2 ranks, 1 replaced (1), 2.1 s"),
+        ({0: "cancelled", 1: "replaced"}, "✗ 2 of 2 ranks, 1 cancelled, 1 replaced (1), 2.1 s"),
+        (dict.fromkeys(range(0, 1024, 2), "replaced"), "✗ 512 of 512 ranks, 512 replaced, 2.1 s"),
     ],
 )
 def test_summary(states: dict[int, str], text: str) -> None:

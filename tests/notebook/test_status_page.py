@@ -1,16 +1,21 @@
 """What %fiber shows."""
 
+from xml.etree import ElementTree
+
 import msgspec
 
 from fibernb.core.messages import SeatStatus, Status
 from fibernb.notebook.rows import ActorRow, EngineRow, ObjectRow
+from fibernb.notebook.status_html import SEATS, as_html, headline
 from fibernb.notebook.status_page import (
+    MAX_RUNS,
+    SEAT_STATES,
     About,
     actor_table,
-    as_html,
     as_text,
     engine_table,
     object_table,
+    runs,
     size,
     store_use,
     table,
@@ -50,7 +55,41 @@ def test_text() -> None:
         "tasks    1 running, 12,345 queued, 7 finished",
         "memory   12.3 MB",
         "clients  1",
+        "",
+        "more: %fiber ps, %fiber timeline, %fiber log, %fiber --help",
     ]
+
+
+def test_seats_and_what_they_run() -> None:
+    engines = [seat(rank, state="busy", task=9, function="train", busy_s=10.0 + rank) for rank in range(6)]
+    engines += [seat(6), seat(7, state="starting"), seat(8, state="wanted"), seat(9, state="draining")]
+    lines = as_text(status(engines, seats=10), ABOUT).splitlines()
+    assert lines[2:4] == [
+        "seats    [0-5] busy, [6] idle, [7] starting, [8] without an engine, [9] leaving",
+        "runs     train on [0-5] for up to 15 s",
+    ]
+
+
+def test_seats_that_are_not_declared_any_more_are_leaving() -> None:
+    engines = [seat(0), seat(1), seat(2, state="lost"), seat(3, state="draining"), seat(4, state="busy", task=1)]
+    assert "seats    [0-1] idle, [2-4] leaving" in as_text(status(engines, seats=2), ABOUT)
+    assert "seats    [0-1] idle, [2] lost, [3] leaving, [4] busy" in as_text(status(engines, seats=5), ABOUT)
+
+
+def test_of_many_functions_the_longest_are_told() -> None:
+    engines = [seat(rank, task=9, function=f"f{rank}", busy_s=rank) for rank in range(MAX_RUNS + 3)]
+    told = runs(engines).splitlines()
+    assert told[0] == f"f{MAX_RUNS + 2} on [{MAX_RUNS + 2}] for {MAX_RUNS + 2}.0 s"
+    assert told[MAX_RUNS:] == ["3 more"]
+    assert runs([seat(0, task=9)]) == "a task on [0] for 0.0 s"
+    assert runs([]) == runs([seat(0, task=9, function="adopt")]) == ""
+
+
+def test_ranks_are_cut_where_they_are_many() -> None:
+    engines = [seat(rank, task=9, function="f", state=["busy", "idle"][rank % 2]) for rank in range(2048)]
+    lines = as_text(status(engines, seats=2048), ABOUT).splitlines()
+    assert all(len(line) < 200 for line in lines)
+    assert "… (1024)] busy" in lines[2]
 
 
 def test_what_is_unusual_is_told() -> None:
@@ -88,7 +127,7 @@ def test_actors_and_objects_are_told() -> None:
     assert "object store      1.2 GB of 3 GB in 14 blocks, 400 MB of 20 GB spilled to disk" in text
     assert "                  in use: rank 3 500 MB, client 1 2 MB" in text
     assert "Counter  c     alive       9    1        3" in text
-    assert text.splitlines()[-3:] == [
+    assert text.splitlines()[-5:-2] == [
         "size  made by  held by",
         "2 MB  load     client 1, 1 task or value",
         "lost  a task   rank 0, rank 1, rank 2, rank 3, rank 4, 2 more, 2 tasks or values",
@@ -121,7 +160,39 @@ def test_html() -> None:
     assert "&lt;b&gt;" in page
     assert "&lt;f&gt;" in page
     assert "<b>" not in page
-    assert "<summary>1 engines</summary>" in page
+    assert "<summary>1 engine</summary>" in page
+    assert "&lt;f&gt; on [0] for 2.0 s" in page
+    assert "<strong>problem</strong>\n&lt;b&gt;" in page
+    assert "<strong>waiting for</strong>" not in page
+
+
+def test_the_first_line_says_how_it_is() -> None:
+    assert headline(status([])) == "3 of 4 engines ready, 1 busy, 12,345 tasks queued, up 1 min 15 s"
+    assert headline(status([], seats=1, ready=1, queued=1)).startswith("1 engine ready, 1 busy, 1 task queued")
+
+
+def test_every_seat_is_drawn_in_a_shape_of_its_state() -> None:
+    assert list(SEATS.shapes) == list(SEATS.colours) == list(SEAT_STATES.values())
+    assert len(set(SEATS.shapes.values())) == len(SEATS.shapes)
+    engines = [seat(rank, state=state) for rank, state in enumerate([*SEAT_STATES, "something new"])]
+    figure = ElementTree.fromstring(as_html(status(engines, seats=9), ABOUT))
+    titles = [cell.attrib["title"] for cell in figure.iter("span") if "title" in cell.attrib]
+    assert titles == [f"rank {rank}: {told}" for rank, told in enumerate([*SEAT_STATES.values(), "lost"])]
+    assert "1 idle" in (text := "".join(figure.itertext()))
+    assert "2 lost" in text
+
+
+def test_a_thousand_seats_are_one_small_picture() -> None:
+    page = as_html(status([seat(rank, state=["idle", "busy"][rank % 2]) for rank in range(1024)], seats=1024), ABOUT)
+    assert len(page) < 50_000
+    assert "512 idle" in page
+    assert "… 924 more engines" in page
+
+
+def test_no_engines() -> None:
+    page = as_html(status([], seats=0, ready=0, busy=0), ABOUT)
+    assert "0 engines ready" in page
+    assert "<svg" not in page
 
 
 def test_engine_table() -> None:

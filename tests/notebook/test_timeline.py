@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fibernb.notebook import timeline_picture
 from fibernb.notebook.rows import SpanRow
-from fibernb.notebook.timeline import MAX_SHADES, OTHERS, TEXT_ROWS, TEXT_SLICES, arrange, as_text
-from fibernb.notebook.timeline_picture import COLOURS, as_html
+from fibernb.notebook.timeline import MAX_SHADES, OTHERS, TEXT_ROWS, TEXT_SLICES, arrange, as_text, latest
+from fibernb.notebook.timeline_picture import COLOURS, PLOT, as_html
 
 
 def span(rank: int, began_s: float, ended_s: float, name: str = "f", **fields: int) -> SpanRow:
@@ -71,6 +71,20 @@ def test_functions_beyond_the_shades_are_told_together() -> None:
     assert "* others: 6 calls" in as_text(spans)
 
 
+def test_short_times_are_told_in_milliseconds() -> None:
+    lines = as_text([span(0, 7, 7.0042)]).splitlines()
+    assert lines[0] == "1 engine, 4.2 ms, 1 call, busy 100%"
+    assert lines[2].split() == ["0", "s", "4.2", "ms"]
+    assert lines[3] == "A f: 1 call, 4.2 ms"
+
+
+def test_the_latest_part() -> None:
+    spans = [span(0, 0, 10, "old"), span(1, 5, 95, "long"), span(0, 80, 100, "new"), span(2, 85, 90, "gone")]
+    assert latest(spans, 10) == [span(1, 90, 95, "long"), span(0, 90, 100, "new")]
+    assert latest(spans, 1e9) == spans
+    assert latest([], 10) == []
+
+
 def test_older_spans_that_are_not_shown_are_told_of() -> None:
     assert "the latest 1 of 50 spans" in as_text([span(0, 0, 1)], total=50)
 
@@ -112,10 +126,13 @@ def test_the_picture_has_one_path_a_colour_and_strength_and_a_text_twin() -> Non
 
 
 def test_four_engines_have_rows_of_their_own() -> None:
-    figure = ElementTree.fromstring(as_html([span(rank, 0, 1) for rank in range(4)]))
+    figure = ElementTree.fromstring(as_html([span(rank, 0, 1 if rank < 3 else 0.5) for rank in range(4)]))
     labels = [text.text for text in figure.iter("text")]
-    assert labels[:6] == ["busy", "100%", "0", "1", "2", "3"]
-    assert labels[6:] == ["0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s", "1 s"]
+    waits = [path for path in figure.iter("path") if path.attrib.get("stroke-opacity") == "0.5"]
+    assert sum(path.attrib["d"].endswith(f"h{PLOT}") and "fill" not in path.attrib for path in waits) == 4
+    assert labels[:2] == ["busy", "100%"]
+    assert labels[2:10] == ["0", "100%", "1", "100%", "2", "100%", "3", "50%"]
+    assert labels[10:] == ["0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s", "1 s"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +140,7 @@ def test_four_engines_have_rows_of_their_own() -> None:
 )
 def test_times_are_round(seconds: float, first: str) -> None:
     figure = ElementTree.fromstring(as_html([span(0, 5, 5 + seconds)]))
-    assert [text.text for text in figure.iter("text")][4] == first
+    assert [text.text for text in figure.iter("text")][5] == first
 
 
 def test_long_labels_are_cut() -> None:

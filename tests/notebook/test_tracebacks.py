@@ -1,18 +1,20 @@
 """What is shown of an error."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.errors import CellTimeout, RemoteTraceback, WorkerDied
-from fibernb.notebook.tracebacks import TracebackHook, render
+from fibernb.notebook.snapshot import without_escapes
+from fibernb.notebook.tracebacks import MAX_KINDS, TracebackHook, _entries, render
 from fibernb.notebook.usage import UsageError
 
 
 @pytest.fixture
-def show(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], str]]:
+def show_colours(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], str]]:
     """Runs a cell and gives what it printed."""
     hook = TracebackHook(shell)
     hook.install()
@@ -24,6 +26,12 @@ def show(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Iterato
 
     yield run
     hook.remove()
+
+
+@pytest.fixture
+def show(show_colours: Callable[[str], str]) -> Callable[[str], str]:
+    """The same without colours."""
+    return lambda source: without_escapes(show_colours(source))
 
 
 def remote(error: Exception, text: str, note: str = "") -> Exception:
@@ -38,7 +46,7 @@ def test_an_error_of_engines(shell: InteractiveShell, show: Callable[[str], str]
     shell.push({"error": remote(ValueError("bad"), text, "on ranks 0-3")})
     shown = show("raise error")
     assert shown.count("ValueError: bad") == 1
-    assert "ValueError\x1b[0m (on ranks 0-3)\nTraceback" in shown
+    assert "ValueError (on ranks 0-3)\nTraceback" in shown
     assert "Cell In[1], line 3" in shown
     assert "direct cause" not in shown
 
@@ -58,7 +66,7 @@ def test_functions_of_the_notebook_are_said_to_be_of_its_cells(
 
 def test_one_line_of_an_engine_is_shown_once(shell: InteractiveShell, show: Callable[[str], str]) -> None:
     shell.push({"error": remote(NameError("no name 'x'"), "NameError: no name 'x'\n", "on ranks 0-3")})
-    assert "NameError\x1b[0m (on ranks 0-3): no name 'x'\n" in show("raise error")
+    assert "NameError (on ranks 0-3): no name 'x'\n" in show("raise error")
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError])
@@ -90,23 +98,88 @@ def test_groups(shell: InteractiveShell, show: Callable[[str], str]) -> None:
     assert "last words" in shown
 
 
+def test_a_group_that_an_engine_raised_is_shown_as_it_was_there(
+    shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    text = '  + Exception Group Traceback\n  |   File "In[3]", line 5, in f\n  | ExceptionGroup: own (2 sub-exceptions)'
+    group = ExceptionGroup("own", [ValueError("a"), ValueError("b")])
+    shell.push({"group": remote(group, text, "on rank 1 of 3")})
+    shown = show("raise group")
+    assert "ExceptionGroup (on rank 1 of 3)\n  + Exception Group Traceback\n  |   Cell In[3], line 5" in shown
+    assert shown.count("own (2 sub-exceptions)") == 1
+
+
+def test_many_kinds_of_errors_are_cut(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    members = [remote(ValueError(str(rank)), f"Traceback\nValueError: {rank}") for rank in range(1000)]
+    shell.push({"group": ExceptionGroup("1000 of 1000 ranks failed in 1000 ways", members)})
+    shown = show("raise group")
+    assert shown.count("Traceback\n") == MAX_KINDS
+    assert shown.endswith(f"… {1000 - MAX_KINDS} errors more: sys.last_value.exceptions has all\n")
+
+
+def test_notes_of_the_user_are_shown_once(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    error = remote(ValueError("bad"), "Traceback\nValueError: bad\nmine", "on rank 1 of 3")
+    error.add_note("mine")
+    shell.push({"error": error})
+    assert show("raise error").count("mine") == 1
+
+
+def test_an_error_that_cannot_tell_its_message(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    shell.run_cell("class Odd(Exception):\n    def __str__(self): return 1 / 0\nerror = Odd()")
+    remote(shell.user_ns["error"], "Traceback\nOdd: <exception str() failed>")
+    assert "Odd: <exception str() failed>" in show("raise error")
+    assert isinstance(sys.last_value, shell.user_ns["Odd"])
+    assert str(sys.last_value) == "<no message: its __str__ raised ZeroDivisionError>"
+
+
+def test_the_debugger_follows_an_error_of_ours(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    shell.push({"error": remote(ValueError("bad"), "Traceback\nValueError: bad")})
+    show("def inner():\n    raise error\ninner()")
+    names = [entry.tb_frame.f_code.co_name for entry in _entries(sys.last_traceback)]
+    assert names == ["<module>", "inner"]
+    assert sys.last_value is not None
+    assert shell.InteractiveTB.tb is sys.last_traceback is sys.last_value.__traceback__
+
+
+def test_a_debugger_that_opens_by_itself(
+    shell: InteractiveShell, show: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[bool] = []
+
+    def debug(*, force: bool) -> None:
+        forced.append(force)
+
+    monkeypatch.setattr(shell, "debugger", debug)
+    monkeypatch.setattr(shell, "_call_pdb", True)
+    shell.push({"error": remote(ValueError("bad"), "Traceback\nValueError: bad")})
+    show("raise error")
+    assert forced == [True]
+
+
+def test_libraries_are_unfolded_on_demand(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+    text = 'Traceback\n  File "In[1]", line 3\n    f()\n  File "/site-packages/a.py", line 7, in g\n    h()\nValueError'
+    shell.push({"error": remote(ValueError(), text)})
+    assert "  … a.py, line 7, in g\nValueError" in show("raise error")
+    assert '  File "/site-packages/a.py", line 7, in g\n    h()\nValueError' in show("%tb Verbose\nraise error")
+
+
 def test_frames_of_the_user_are_shown(shell: InteractiveShell, show: Callable[[str], str]) -> None:
     shell.push({"error": CellTimeout("after 3 s")})
     shown = show("def helper():\n    raise error\nhelper()")
     assert "in helper" in shown
     assert "raise error" in shown
     assert "interactiveshell.py" not in shown
-    assert "CellTimeout\x1b[0m: after 3 s" in shown
+    assert "CellTimeout: after 3 s" in shown
 
 
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ("fibernb.get(5)", "TypeError\x1b[0m: get takes"),
-        ("fibernb.remote(abs)(1)", "TypeError\x1b[0m: abs is a remote function"),
-        ("fibernb.remote(Counter)()", "TypeError\x1b[0m: Counter is an actor class"),
-        ("fibernb.nothing_of_this_name", "AttributeError\x1b[0m: module 'fibernb' has no attribute"),
-        ("fibernb.runtime_env.RuntimeEnv(env_var={})", "ConfigError\x1b[0m: runtime_env has no key 'env_var'"),
+        ("fibernb.get(5)", "TypeError: get takes"),
+        ("fibernb.remote(abs)(1)", "TypeError: abs is a remote function"),
+        ("fibernb.remote(Counter)()", "TypeError: Counter is an actor class"),
+        ("fibernb.nothing_of_this_name", "AttributeError: module 'fibernb' has no attribute"),
+        ("fibernb.runtime_env.RuntimeEnv(env_var={})", "ConfigError: runtime_env has no key 'env_var'"),
     ],
 )
 def test_what_we_refuse_shows_none_of_our_frames(
@@ -134,15 +207,15 @@ def test_mistakes_of_ours_are_shown_in_full(shell: InteractiveShell, show: Calla
     assert "tracebacks.py" in show("render(ValueError(), 5, str)")
 
 
-def test_usage_errors_are_one_line(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+def test_usage_errors_are_one_line(shell: InteractiveShell, show_colours: Callable[[str], str]) -> None:
     shell.push({"error": UsageError("%fiber has no verb 'x'")})
-    assert show("raise error") == "\x1b[0;31mUsageError\x1b[0m: %fiber has no verb 'x'\n"
+    assert show_colours("raise error") == "\x1b[0;31mUsageError\x1b[0m: %fiber has no verb 'x'\n"
 
 
-def test_without_colours(shell: InteractiveShell, show: Callable[[str], str]) -> None:
+def test_without_colours(shell: InteractiveShell, show_colours: Callable[[str], str]) -> None:
     shell.push({"error": UsageError("%fiber has no verb 'x'")})
     shell.colors = "nocolor"
-    assert show("raise error") == "UsageError: %fiber has no verb 'x'\n"
+    assert show_colours("raise error") == "UsageError: %fiber has no verb 'x'\n"
 
 
 def test_other_errors_are_left_alone(shell: InteractiveShell, show: Callable[[str], str]) -> None:

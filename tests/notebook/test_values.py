@@ -1,8 +1,9 @@
 """Values by rank, as text and HTML."""
 
 import numpy as np
+import pandas as pd
 
-from fibernb.notebook.values import MAX_CHARACTERS, as_html, as_text, describe
+from fibernb.notebook.values import MAX_CHARACTERS, MAX_HTML, as_html, as_text, describe
 
 
 class Table:
@@ -70,3 +71,41 @@ def test_html_only_where_a_value_has_some() -> None:
         "<section><strong>[0]</strong><table>a</table></section>\n"
         "<section><strong>[1]</strong><pre>Table broken &lt;&amp;&gt;</pre></section>"
     )
+
+
+def test_large_arrays_within_values() -> None:
+    weights = {"w": np.zeros((300, 300)), "b": [np.arange(100), 7], "c": (np.eye(1),)}
+    assert describe(weights) == (
+        "{'w': ndarray of shape (300, 300) and dtype float64,\n"
+        " 'b': [ndarray of shape (100,) and dtype int64, 7],\n"
+        " 'c': (array([[1.]]),)}"
+    )
+
+
+def test_tables_abbreviate_themselves() -> None:
+    assert "[100000 rows x 2 columns]" in describe(pd.DataFrame(np.zeros((100_000, 2))))
+    assert "Length: 100000, dtype: float64" in describe(pd.Series(np.zeros(100_000)))
+
+
+def test_attributes_that_raise() -> None:
+    class Lazy:
+        @property
+        def shape(self) -> tuple[int, ...]:
+            raise RuntimeError("not connected")
+
+        def __repr__(self) -> str:
+            return "lazy"
+
+    assert describe(Lazy()) == "lazy"
+
+
+def test_html_is_bounded() -> None:
+    pages = [Table(f"{rank}" + "x" * (MAX_HTML // 3)) for rank in range(5)]
+    shown = as_html(pages, range(5))
+    assert shown is not None
+    assert len(shown) < 1.1 * MAX_HTML
+    assert shown.count("<section>") == 2
+    assert shown.endswith("<p>… 3 other values …</p>")
+    many = as_html([Table(f"{rank}") for rank in range(100)], range(100))
+    assert many is not None
+    assert many.endswith("<p>… 36 other values …</p>")

@@ -72,6 +72,17 @@ def test_nothing_to_cancel_no_button(published: list[dict[str, Any]]) -> None:
     view.close(snapshot("done"))
 
 
+def test_what_is_static_can_be_shown_again_when_the_output_was_cleared(published: list[dict[str, Any]]) -> None:
+    view = WidgetView(None)
+    view.show(snapshot("running"))
+    view.close(snapshot("done", 3.0))
+    view.show_again()
+    opened, closed, again = published
+    assert again["data"] == closed["data"]
+    assert not again.get("update")
+    assert again["transient"] == opened["transient"]
+
+
 def test_a_cell_that_ends_at_once_shows_nothing(published: list[dict[str, Any]]) -> None:
     view = WidgetView(lambda: None)
     view.show_again()

@@ -41,6 +41,9 @@ class FakeWork:
         if len(self.cancels) >= self._stops_at:
             self._ended.set()
 
+    def replacements(self) -> str:
+        return "rank 1 did not stop" if True in self.cancels else ""
+
     def snapshot(self) -> Any:
         return None
 
@@ -91,9 +94,19 @@ def test_an_interrupt_stops_the_work(wait: Wait) -> None:
 def test_a_second_interrupt_replaces_engines(wait: Wait) -> None:
     work, view = FakeWork(ends_after=None, stops_at=2), SeenView()
     work.on_wait = lambda number: press() if number in (3, 4) else None
+    with pytest.raises(KeyboardInterrupt) as raised:
+        wait(cast(Work, work), view, None)
+    assert (work.cancels, view.closed) == ([False, True], 1)
+    assert raised.value.__notes__ == ["rank 1 did not stop"]
+
+
+def test_further_interrupts_change_nothing(wait: Wait) -> None:
+    work, view = FakeWork(ends_after=9, stops_at=99), SeenView()
+    work.on_wait = lambda number: press() if 2 < number < 8 else None
     with pytest.raises(KeyboardInterrupt):
         wait(cast(Work, work), view, None)
     assert (work.cancels, view.closed) == ([False, True], 1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_a_cancelled_await_stops_the_work() -> None:
@@ -131,3 +144,30 @@ def test_an_error_of_the_wait_comes_out() -> None:
     with pytest.raises(OSError, match="the link is gone"):
         waiting_in_loop(work, NoView(), None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class CountingView(NoView):
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._log.append("view")
+
+
+def test_the_view_and_the_output_take_turns(wait: Wait, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fibernb.notebook.waiting.PATIENCE_S", 0.0)
+    monkeypatch.setattr("fibernb.notebook.waiting.PERIOD_S", 0.01)
+    log: list[str] = []
+    messages = iter([1, 1, 3, 0, 0, *[1] * 1000])
+
+    def show_output() -> int:
+        sent = next(messages)
+        log.append(f"output {sent}")
+        return sent
+
+    work = FakeWork(ends_after=100)
+    wait(cast(Work, work), CountingView(log), None, show_output)
+    outputs = ["output 1", "output 1", "output 3", "output 0", "output 0"]
+    assert log[:10] == [shown for output in outputs for shown in ("view", output)]
+    assert log[10] == "view"
+    assert 0 < len(log) - log.count("output 0") <= work.waits - 2, "of three messages two are ahead of their turns"
