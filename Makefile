@@ -22,13 +22,17 @@ FIBER_PYTHON := $(if $(filter all,$(PEERS)),$(shell .ci/find-python 3.7))
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))
-PICTURES := live-view.png live-view-256.png cancelled.png theme-dark.png
+PICTURES := live-view.png live-view-256.png live-view-replaced.png cell-done.png cancelled.png theme-dark.png figures.png \
+	debug.png timeline.png status.png attached.png
 # What the further Pythons run: what touches interpreters, pickles, processes and kernels. The rest is pure or runs these anyway.
 VERSION_DEPENDENT := tests/serialize tests/client tests/engine tests/hub tests/multiprocessing tests/collectives tests/notebook
+ONCE_IS_ENOUGH := $(addprefix tests/notebook/,test_front_ends.py test_kernel_cancelling.py test_kernel_layouts.py)
+KERNELS := 7.3 6.31 # of ipykernel, beside the newest: tried by tests/notebook/test_kernel_versions.py
+KERNEL_VENVS := $(KERNELS:%=.venv-ipykernel-%)
 PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
 	--nbval-sanitize-with notebooks/sanitize.cfg --nbval-cell-timeout 120 --timeout 300
 
-.PHONY: demo test lint core-coverage suite cpython ui pictures notebooks others lab bench clean
+.PHONY: demo test lint core-coverage suite kernels cpython ui pictures notebooks others lab bench clean
 
 # ---- what people run ------------------------------------------------------------------------------------------
 
@@ -67,8 +71,10 @@ lint: .venv/.has-test
 core-coverage: .venv/.has-test
 	.ci/own-coverage .venv/bin/python
 
-suite: .venv/.has-test
-	.venv/bin/python -m pytest tests --ignore=tests/ui
+suite: .venv/.has-test kernels
+	OLDER_KERNELS="$(KERNEL_VENVS)" .venv/bin/python -m pytest tests --ignore=tests/ui
+
+kernels: $(KERNEL_VENVS:%=%/.has-kernel)
 
 cpython: .venv/.has-test # Python's own tests of multiprocessing and of executors, about ours
 	.venv/bin/python -m tests.cpython
@@ -83,7 +89,7 @@ others: # two at a time: one waits while the other computes
 	$(MAKE) -j2 --output-sync=target $(OTHERS:%=suite-%)
 
 suite-%: .venv-%/.has-test
-	.venv-$*/bin/python -m pytest $(VERSION_DEPENDENT)
+	OLDER_KERNELS= .venv-$*/bin/python -m pytest $(VERSION_DEPENDENT) $(ONCE_IS_ENOUGH:%=--ignore=%)
 	.venv-$*/bin/python -m tests.cpython
 	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 
@@ -104,6 +110,12 @@ suite-%: .venv-%/.has-test
 .venv/.has-lab: pyproject.toml package.json | .venv/bin/python
 	.venv/bin/python $(PIP_INSTALL) -e '.[notebooks,lab]'
 	touch $@ .venv/.has-notebooks
+
+.venv-ipykernel-%/.has-kernel: pyproject.toml package.json
+	test -x .venv-ipykernel-$*/bin/python || .ci/make-venv $(PYTHON) .venv-ipykernel-$*
+	.venv-ipykernel-$*/bin/python $(PIP_INSTALL) -e . 'ipykernel==$*.*'
+	touch $@
+.PRECIOUS: .venv-ipykernel-%/.has-kernel
 
 .venv-peers/.has-peers: pyproject.toml package.json
 	test -x .venv-peers/bin/python || .ci/make-venv $(PYTHON) .venv-peers

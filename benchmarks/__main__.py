@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.beside_ray import ray_figures
 from benchmarks.evolution import evolution_figures
+from benchmarks.notebook_cases import notebook_figures
 from benchmarks.overhead import overhead_figures
 from benchmarks.peers import LIGHT, installed_heavy
 from benchmarks.ring_cases import ring_figures
@@ -19,7 +20,7 @@ from benchmarks.starting import starting_figures
 from benchmarks.talking import talking_figures
 from benchmarks.throughput import no_op_figures
 
-PARTS = ("starting", "scaling", "tasks", "overhead", "talking", "evolution", "ring", "sharing", "ray")
+PARTS = ("starting", "scaling", "notebook", "tasks", "overhead", "talking", "evolution", "ring", "sharing", "ray")
 
 
 def arguments() -> argparse.Namespace:
@@ -39,6 +40,7 @@ def main() -> int:
     parts: dict[str, Callable[[], tuple[list[report.Check], report.Table]]] = {
         "starting": lambda: starting_figures(options.repeats, peers),
         "scaling": lambda: scaling_figures(options.repeats // 2 + 1),
+        "notebook": lambda: notebook_figures(options.repeats),
         "tasks": lambda: no_op_figures(options.repeats, options.peers),
         "overhead": lambda: overhead_figures(options.repeats // 2 + 1, options.peers),
         "talking": lambda: talking_figures(options.repeats),

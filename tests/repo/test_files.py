@@ -15,6 +15,7 @@ from notebooks.demo import SOLVED, mean_return, transcript
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PRIVATE_PATH = re.compile(r"/(?:home|Users|root|work)/[A-Za-z0-9_.-]+")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEXT_SUFFIXES = {".cfg", ".ipynb", ".json", ".md", ".py", ".toml", ".ts", ".yml", ""}
 
 
@@ -53,7 +54,7 @@ def test_every_relative_link_leads_somewhere() -> None:
     broken = [
         f"{document.relative_to(ROOT)}: {target}"
         for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", FENCED.sub("", document.read_text()))
         if "://" not in target and not (document.parent / target).exists()
     ]
     assert broken == []

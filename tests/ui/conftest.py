@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.ui.lab import ROOT, Lab, launch_browser, running_lab
 from tests.ui.notebook import Notebook, load_lab
+
+expect.set_options(timeout=30_000)  # machines that run tests are busy
 
 PICTURES: Final = ROOT / "tests" / "ui" / "pictures"
 """Where the screenshots go. `make pictures` copies those that the documentation shows to docs/images."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.ui.conftest import Opener, Picture
@@ -22,6 +24,16 @@ import time
 print("begun")
 while True:
     time.sleep(0.01)"""
+STUBBORN = """\
+%%parallel
+import time
+print("begun")
+while True:
+    try:
+        time.sleep(0.01)
+    except KeyboardInterrupt:
+        if rank != 2: raise"""
+IMPORT_TQDM = ("import pathlib, time, fibernb as fnb", "import pathlib, time\nfrom tqdm.auto import tqdm")
 
 
 def test_the_live_view_moves_while_the_cell_runs(open_notebook: Opener, picture: Picture) -> None:
@@ -35,8 +47,10 @@ def test_the_live_view_moves_while_the_cell_runs(open_notebook: Opener, picture:
     (notebook.path.parent / "go-0").touch()
     expect(overall).to_have_attribute("value", "4")
     expect(view).to_contain_text("[0-3] step 0")
+    expect(view).to_contain_text("4 of 4 engines ready, 4 busy")
     (notebook.path.parent / "go-1").touch()
     expect(overall).to_have_attribute("value", "8")
+    expect(view).to_contain_text(re.compile(r"8/16 it \(50%\), .* it/s, .* left"))
     picture("live-view", notebook.cell(1))
     (notebook.path.parent / "go-2").touch()
     (notebook.path.parent / "go-3").touch()
@@ -56,6 +70,7 @@ def test_cancel_stops_the_cell(open_notebook: Opener, picture: Picture) -> None:
     notebook.finish(1, before)
     expect(notebook.cancel_button(1)).to_have_count(0)
     expect(notebook.output(1)).to_contain_text("TaskCancelled")
+    expect(notebook.output(1)).to_contain_text("✗ 4 of 4 ranks, 4 cancelled")
     picture("cancelled", notebook.cell(1))
     notebook.run(2)
     expect(notebook.output(2)).to_contain_text("[3] 9")
@@ -73,6 +88,35 @@ def test_cancel_by_keyboard(open_notebook: Opener) -> None:
     notebook.page.keyboard.press("Enter")
     notebook.finish(1, before)
     expect(notebook.output(1)).to_contain_text("TaskCancelled")
+
+
+def test_cancel_says_which_engines_did_not_stop(open_notebook: Opener) -> None:
+    notebook = open_notebook("stubborn.ipynb", [LOAD, STUBBORN, "%parallel rank ** 2"])
+    notebook.run(0)
+    before = notebook.start(1)
+    expect(notebook.live_view(1)).to_contain_text("[0-3] begun")
+    notebook.cancel_button(1).click()
+    notebook.finish(1, before)
+    expect(notebook.output(1)).to_contain_text("✗ 4 of 4 ranks, 3 cancelled, 1 replaced (2)")
+    expect(notebook.output(1)).to_contain_text("rank 2 did not stop and has a new engine")
+    notebook.run(2)
+    expect(notebook.output(2)).to_contain_text("[3] 9")
+
+
+def test_tqdm_on_engines(open_notebook: Opener) -> None:
+    notebook = open_notebook(
+        "tqdm.ipynb", [LOAD, STEPS.replace("go-", "bar-").replace("fnb.progress", "tqdm").replace(*IMPORT_TQDM)]
+    )
+    notebook.run(0)
+    before = notebook.start(1)
+    bar = notebook.live_view(1).get_by_role("progressbar", name="[2] steps")
+    expect(bar).to_have_attribute("value", "0")
+    (notebook.path.parent / "bar-0").touch()
+    expect(bar).to_have_attribute("value", "1")
+    for step in (1, 2, 3):
+        (notebook.path.parent / f"bar-{step}").touch()
+    notebook.finish(1, before)
+    expect(notebook.output(1)).to_contain_text("✓ 4 of 4 ranks")
 
 
 def test_256_engines(open_notebook: Opener, picture: Picture) -> None:
@@ -110,4 +154,4 @@ def test_a_rank_that_dies_is_shown_as_replaced(open_notebook: Opener, picture: P
         (notebook.path.parent / f"survive-{step}").touch()
     notebook.finish(1, before)
     expect(notebook.output(1)).to_contain_text("WorkerDied")
-    expect(notebook.output(1)).to_contain_text("✗ 4 of 4 ranks, 1 replaced")
+    expect(notebook.output(1)).to_contain_text("✗ 4 of 4 ranks, 1 replaced (2)")

@@ -24,7 +24,7 @@ for step in fnb.progress(range(4), desc="steps"):
     if step == 1 and rank == 3: break
     while step == 2 and not pathlib.Path("end").exists():
         time.sleep(0.01)"""
-KINDS = ("done", "done", "done", "running", "running", "waiting", "failed", "lost", "replaced")
+KINDS = ("done", "done", "done", "running", "running", "waiting", "failed", "cancelled", "lost", "replaced")
 STATES = "running: 0; done: 3; failed: 1; replaced: 2"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark", "high-contrast": "JupyterLab Dark High Contrast"}
 
