@@ -25,8 +25,8 @@ NOTEBOOKS := $(sort $(wildcard notebooks/[0-9]*.ipynb))
 PICTURES := live-view.png live-view-256.png live-view-replaced.png cell-done.png cancelled.png theme-dark.png figures.png \
 	debug.png timeline.png status.png attached.png
 # What the further Pythons run: what touches interpreters, pickles, processes and kernels. The rest is pure or runs these anyway.
-VERSION_DEPENDENT := tests/serialize tests/client tests/engine tests/hub tests/multiprocessing tests/collectives tests/notebook
-ONCE_IS_ENOUGH := $(addprefix tests/notebook/,test_front_ends.py test_kernel_cancelling.py test_kernel_layouts.py)
+VERSION_DEPENDENT := tests/serialize tests/engine tests/multiprocessing tests/notebook/test_kernel.py \
+	tests/notebook/test_debugging.py tests/notebook/test_supply.py tests/notebook/test_tracebacks.py
 KERNELS := 7.3 6.31 # of ipykernel, beside the newest: tried by tests/notebook/test_kernel_versions.py
 KERNEL_VENVS := $(KERNELS:%=.venv-ipykernel-%)
 PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
@@ -89,7 +89,7 @@ others: # two at a time: one waits while the other computes
 	$(MAKE) -j2 --output-sync=target $(OTHERS:%=suite-%)
 
 suite-%: .venv-%/.has-test
-	OLDER_KERNELS= .venv-$*/bin/python -m pytest $(VERSION_DEPENDENT) $(ONCE_IS_ENOUGH:%=--ignore=%)
+	OLDER_KERNELS= .venv-$*/bin/python -m pytest $(VERSION_DEPENDENT)
 	.venv-$*/bin/python -m tests.cpython
 	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 

@@ -15,6 +15,9 @@ from typing import Any, Final
 CALM_S: Final = 0.2
 """Who presses again and again is taken to have stopped when nothing came for so long."""
 
+SINGLE_S: Final = 0.05
+"""And who has pressed once, to have meant that."""
+
 
 class Interrupts:
     """Takes SIGINT while the ``with`` lasts, in the main thread of a process. Belongs to the event loop that runs."""
@@ -48,11 +51,11 @@ class Interrupts:
         return KeyboardInterrupt()
 
     async def calm(self) -> None:
-        """After more than one interrupt, wait until no more come, which would hit the kernel while it replies."""
-        while self._count > 1:
+        """After an interrupt, wait until no more come: they would hit the kernel while it replies."""
+        while self._count:
             self._pressed.clear()
             try:
-                await asyncio.wait_for(self._pressed.wait(), CALM_S)
+                await asyncio.wait_for(self._pressed.wait(), CALM_S if self._count > 1 else SINGLE_S)
             except TimeoutError:
                 return
 

@@ -127,8 +127,14 @@ def _rebuild(parts: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]])
     kind, args, attributes = parts
     error = kind.__new__(kind, *args)
     error.args = args
+    if issubclass(kind, SystemExit):
+        error.code = _code_of(args)  # type: ignore[attr-defined]  # only its ``__init__`` would set it
     error.__dict__.update(attributes)
     return error
+
+
+def _code_of(args: tuple[Any, ...]) -> Any:
+    return SystemExit(*args).code
 
 
 def _revive_group(parts: tuple[bytes | None, str, list[list[Form]], list[str]]) -> BaseException:

@@ -60,7 +60,7 @@ sys.exit(3)
 def test_run_gives_a_script_a_cluster_and_its_exit_code(base: Path) -> None:
     script = base.parent / "script.py"
     script.write_text(SCRIPT)
-    ran = fibernb(base, "run", "-n", "2", str(script), "-n", "x")
+    ran = fibernb(base, "run", "-n", "2", str(script), "--", "-n", "x")
     assert (ran.returncode, ran.stdout) == (3, "['-n', 'x'] [0, 2, 4, 6]\n"), ran.stderr
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import fibernb
 from fibernb.cli import main
+from fibernb.multiprocessing import ending
 
 
 @pytest.fixture
@@ -18,6 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     monkeypatch.setattr(fibernb, "init", lambda **options: calls.append(options))
     monkeypatch.setattr(fibernb, "shutdown", lambda: None)
+    monkeypatch.setattr(ending, "end_processes", lambda: None)  # those of the tests are to live
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     return calls

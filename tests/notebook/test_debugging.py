@@ -17,7 +17,7 @@ from fibernb.notebook.debugging import choose
 from tests.notebook.conftest import Notebook
 from tests.notebook.dialogue import begin, talk
 from tests.notebook.kernel import Kernel, running_kernel
-from tests.notebook.test_kernel_versions import OLDER, python_of
+from tests.notebook.test_kernel_versions import VERSIONS, python_of
 
 CELL = "%%parallel\ndef half(a):\n    b = a * 2\n    return 1 / (b - 2)\nif rank: half(1)"
 
@@ -254,8 +254,8 @@ def test_tb_shows_the_error_again(fresh: Kernel) -> None:
     assert again.of("error")[0]["traceback"] == first
 
 
-@pytest.mark.parametrize("environment", OLDER)
-def test_older_kernels(environment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", VERSIONS)
+def test_each_version_of_the_kernel(environment: str, tmp_path: Path) -> None:
     with running_kernel(tmp_path, python_of(environment), FIBERNB_PROGRESS="0") as kernel:
         kernel.run("%fiber scale 2")
         kernel.fail(CELL)

@@ -286,7 +286,7 @@ def test_bars_and_output_of_tasks_stand_in_the_cell_that_starts_the_cluster(tmp_
     work += "    for i in tqdm(range(100), desc='steps'): time.sleep(0.008)\n    print('end')\n    return 5\n"
     with running_kernel(tmp_path) as kernel:
         reply = kernel.run(f"import time\nfrom tqdm import tqdm\nimport fibernb as fnb\n{work}fnb.get(work.remote())")
-        assert (reply.result, reply.stream(), reply.stream("stderr")) == ("5", "[0] end\n", "")
+        assert (reply.result, reply.stream()[3:], reply.stream("stderr")) == ("5", " end\n", "")  # on whatever rank
         (opened,) = reply.of("display_data")
         moves = reply.of("update_display_data")
         assert {content["transient"]["display_id"] for content in moves} == {opened["transient"]["display_id"]}

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SIZE = 3
 HERE = "of this environment"
 OLDER = os.environ.get("OLDER_KERNELS", ".venv-ipykernel-7.3 .venv-ipykernel-6.31").split()
+VERSIONS = [HERE, *OLDER]
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
 ONE_IS_DEAF = f"import ctypes\nif rank == 1: ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock\n{ENDLESS}"
 
@@ -29,7 +30,7 @@ def python_of(environment: str) -> str:
     return str(python)
 
 
-@pytest.fixture(scope="module", params=[HERE, *OLDER])
+@pytest.fixture(scope="module", params=VERSIONS)
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     with running_kernel(tmp_path_factory.mktemp("kernel"), python_of(request.param)) as started:
         if request.param != HERE:

@@ -162,3 +162,11 @@ def test_a_module_that_the_receiver_lacks(tmp_path: Path) -> None:
     assert isinstance(back, LookupError)
     assert (type(back).__name__, type(back).__module__) == ("Special", "only_on_engine")
     assert str(back) == "missing"
+
+
+def test_an_exit_keeps_its_code_whatever_it_carries() -> None:
+    error = SystemExit(3)
+    error.lock = threading.Lock()  # type: ignore[attr-defined]
+    back = returned(error)
+    assert type(back) is SystemExit
+    assert back.code == 3
