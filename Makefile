@@ -91,7 +91,7 @@ others: # two at a time: one waits while the other computes
 suite-%: .venv-%/.has-test
 	OLDER_KERNELS= .venv-$*/bin/python -m pytest $(VERSION_DEPENDENT)
 	.venv-$*/bin/python -m tests.cpython
-	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
+	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(firstword $(NOTEBOOKS))
 
 # ---- environments: a stamp says that what pyproject.toml asks for has been installed --------------------------
 
