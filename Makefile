@@ -1,7 +1,7 @@
 # The commands of this repository. Each makes what it needs: virtual environments in .venv*, from PyPI, once.
 #
 #   make demo     the example notebooks, run headless; prints what they came to
-#   make test     linters, types, layers, the test suite and the notebooks, on every supported Python of this machine
+#   make test     linters, types, layers, the test suite and the notebooks; on further Pythons what depends on them
 #   make ui       the tests in a real JupyterLab, in a headless Chromium; leaves screenshots in tests/ui/pictures
 #   make pictures the same, and then the screenshots that the documentation shows are taken over from there
 #   make lab      JupyterLab on the notebooks

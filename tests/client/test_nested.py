@@ -88,7 +88,7 @@ def test_time_limits_hold_in_tasks(task_session: Session, hub: FakeHub) -> None:
         begun = time.monotonic()
         with pytest.raises(GetTimeout):
             fnb.get(ref, timeout=timeout)
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 5
     wait_until(lambda: lent(hub) == [m.Blocked, m.Unblocked])
 
 

@@ -401,7 +401,7 @@ def test_ctrl_c_reaches_a_waiting_get_and_leaves_the_session_whole(session: Sess
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             fnb.get(ref)
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 5
         timer.join()
     hub.release_held()
     assert fnb.get([ref, double.remote(2)]) == [2, 4]

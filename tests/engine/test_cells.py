@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -312,9 +313,11 @@ def test_exceptions_of_classes_of_the_cell(desk: Desk) -> None:
 def test_an_interrupt_stops_the_cell_at_once(desk: Desk, source: str) -> None:
     task = desk.begin(source)
     desk.hub.wait(lambda: "on" in desk.hub.text(task))
+    began_at = time.monotonic()
     desk.hub.control(0, Interrupt(task=task))
     with pytest.raises(KeyboardInterrupt):
         desk.hub.value(task)
+    assert time.monotonic() - began_at < 1
     assert desk.run("2 + 2") == 4
 
 

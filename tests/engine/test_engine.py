@@ -204,7 +204,7 @@ def test_an_interrupt_stops_the_running_task_and_no_other(in_process: InProcess)
         hub.control(ENGINE, Interrupt(task=running))
         with pytest.raises(KeyboardInterrupt):
             hub.value(running)
-        assert time.monotonic() - began_at < 20
+        assert time.monotonic() - began_at < 1
         assert hub.results[running].outcome is Outcome.CANCELLED
         gate.set()
         assert hub.value(waiting) == 2

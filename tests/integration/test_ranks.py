@@ -92,7 +92,7 @@ def test_time_limits_and_cancel(cluster: Cluster) -> None:
         handle.result(0.1)
     handle.cancel()
     assert handle.wait(30)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 10
     assert all(isinstance(error, TaskCancelled) for error in handle.errors().values())
     handle = cluster.run_cell("time.sleep(60)", [1], filename="In[7]")
     wait_until(lambda: handle.states() == ["running"])

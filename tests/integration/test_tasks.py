@@ -282,7 +282,7 @@ def test_a_running_task_can_be_cancelled(tmp_path: Path, force: bool) -> None:
     fnb.cancel(ref, force=force)
     with pytest.raises(TaskCancelled):
         fnb.get(ref, timeout=30)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 10
     assert fnb.get(fnb.remote(lambda: 1).remote(), timeout=60) == 1
 
 
@@ -314,7 +314,7 @@ def test_ctrl_c_in_get() -> None:
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         fnb.get(long)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 5
     fnb.cancel(long)
     assert fnb.get(ref, timeout=60) == 7
 

@@ -129,8 +129,8 @@ def test_interrupt_stops_the_work_and_the_next_cell_runs(kernel: Kernel, tmp_pat
     assert reply.error == "KeyboardInterrupt"
     time.sleep(0.1)
     stopped_after_s = max(path.stat().st_mtime for path in beats) - pressed_at
-    assert stopped_after_s < 20, stopped_after_s
-    assert took_s < 20, took_s
+    assert stopped_after_s < 0.5, stopped_after_s
+    assert took_s < 2.0, took_s
     assert kernel.run("%%parallel\nrank").result == "[0] 0\n[1] 1\n[2] 2"
 
 
@@ -142,7 +142,7 @@ def test_interrupt_of_a_sleep(kernel: Kernel) -> None:
     began_at = time.monotonic()
     kernel.manager.interrupt_kernel()
     assert kernel.finish(reply).error == "KeyboardInterrupt"
-    assert time.monotonic() - began_at < 20
+    assert time.monotonic() - began_at < 2.0
     assert kernel.run("%parallel os.getpid()").result == pids
 
 
@@ -384,7 +384,7 @@ def test_interrupting_an_await(kernel: Kernel) -> None:
     pressed_at = time.monotonic()
     kernel.manager.interrupt_kernel()
     kernel.finish(reply)
-    assert time.monotonic() - pressed_at < 30
+    assert time.monotonic() - pressed_at < 5
     (shown,) = reply.of("error")
     assert shown["ename"] == "KeyboardInterrupt"
     assert "cells.py" not in "".join(shown["traceback"])

@@ -157,7 +157,7 @@ def test_a_slow_reader_does_not_hold_up_the_listener(place: Place) -> None:
     started = time.monotonic()
     for message in messages:
         listener.send(slow_peer, message)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 2
     listener.send(quick_peer, b"soon")
     listener.poll(0)
     assert collect_messages(quick, 1) == [b"soon"]
@@ -178,10 +178,10 @@ def test_poll_and_receive_return_nothing_when_the_time_is_over(place: Place) -> 
     started = time.monotonic()
     assert listener.poll(0) == []
     assert link.receive(0) == []
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 0.5
     assert listener.poll(0.05) == []
     assert link.receive(0.05) == []
-    assert 0.09 < time.monotonic() - started < 20
+    assert 0.09 < time.monotonic() - started < 2
 
 
 def test_receive_without_a_time_waits_for_a_message(place: Place) -> None:
@@ -199,7 +199,7 @@ def test_wake_ends_a_poll(place: Place) -> None:
     timer.start()
     started = time.monotonic()
     assert listener.poll(None) == []
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 2
     timer.join()
 
 
@@ -209,7 +209,7 @@ def test_wake_before_a_poll_ends_the_next_one_only(place: Place) -> None:
     listener.wake()
     started = time.monotonic()
     assert listener.poll(PATIENCE_S) == []
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 2
     assert listener.poll(0.05) == []
     assert time.monotonic() - started >= 0.05
 
@@ -221,7 +221,7 @@ def test_wake_from_a_signal_handler(place: Place) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         started = time.monotonic()
         assert listener.poll(PATIENCE_S) == []
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 2
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -235,7 +235,7 @@ def test_a_signal_does_not_disturb_those_who_wait(place: Place) -> None:
         started = time.monotonic()
         assert listener.poll(0.1) == []
         assert link.receive(0.1) == []
-        assert 0.19 < time.monotonic() - started < 20
+        assert 0.19 < time.monotonic() - started < 2
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -333,7 +333,7 @@ def test_a_killed_peer_is_noticed(place: Place) -> None:
             process.kill()
         started = time.monotonic()
         assert collect(listener, 1) == [Arrival(peer, None)]
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize("place", BETWEEN_PROCESSES, indirect=True)
@@ -393,7 +393,7 @@ def test_a_listener_closes_soon_though_a_peer_does_not_read(place: Place) -> Non
     listener.send(peer, pattern(20_000_000))
     started = time.monotonic()
     listener.close()
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 3
 
 
 def test_a_closed_listener(place: Place) -> None:
@@ -559,7 +559,7 @@ def test_dialling_where_nobody_listens(place: Place) -> None:
     started = time.monotonic()
     with pytest.raises(NotConnected, match="cannot connect"):
         dial(place.address, 0.1)
-    assert 0.1 <= time.monotonic() - started < 20
+    assert 0.1 <= time.monotonic() - started < 2
 
 
 def test_dialling_before_somebody_listens(place: Place) -> None:
