@@ -51,6 +51,14 @@ def test_exceptions_come_back_as_themselves_while_nobody_names_ray() -> None:
     assert type(raised(ValueError("x"))) is ValueError
 
 
+def test_a_dressed_exit_keeps_its_code() -> None:
+    assert exceptions.RayTaskError is dressing.TaskFailed
+    error: Any = raised(SystemExit(3))
+    assert isinstance(error, dressing.TaskFailed)
+    assert isinstance(error, SystemExit)
+    assert error.code == 3
+
+
 def test_except_clauses_match_the_first_time() -> None:
     caught: BaseException | None = None
     try:

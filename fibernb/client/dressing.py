@@ -68,6 +68,7 @@ def _of_both(error: BaseException) -> TaskFailed | None:
     for make in (_constructed, _filled_in):
         try:
             copy = make(_both(kind), error)
+            serialize.set_fields(copy, serialize.fields_of(error))
             copy.__dict__.update(error.__dict__)
             if str(copy) == str(error):
                 return copy

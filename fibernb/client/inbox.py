@@ -99,6 +99,18 @@ class Inbox:
             finally:
                 self._calling.release()
 
+    def catch_up(self, timeout_s: float) -> bool:
+        """Return when the callbacks that are due by now have run; False if they have not in that time.
+
+        Not to be called by a callback.
+        """
+        if not (self._calls or self._calling.locked()):
+            return True
+        done = threading.Event()
+        self._calls.append(done.set)
+        self.call_back()
+        return done.wait(timeout_s)
+
     def fail(self, error: Exception) -> None:
         """Answer everything that is unanswered with an error."""
         self._queue(self._books.fail(error))

@@ -20,6 +20,9 @@ from fibernb.notebook.task_output import TaskOutput
 
 REMEMBERED_CELLS: Final = 200
 
+CATCH_UP_S: Final = 2.0
+"""How long the end of a cell waits for what its tasks have printed already; it waits for callbacks of the user too."""
+
 MakeBars: TypeAlias = Callable[[], TaskBars]
 """Called in the context of a cell whose tasks have progress bars."""
 
@@ -59,9 +62,11 @@ class CellTasks:
 
     def end_cell(self, result: Any) -> None:
         """A cell has ended: if it was interrupted, its tasks and all that they submitted are stopped."""
+        session = current.session
+        if session is not None:
+            session.inbox.catch_up(CATCH_UP_S)
         if self._cells:
             self._cells[-1].end()
-        session = current.session
         if not isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError) or session is None:
             return
         last_before = self._cells[-1].last_before if self._cells and session is self._session else 0

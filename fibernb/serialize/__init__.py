@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fibernb.serialize.apart import Apart
 from fibernb.serialize.calls import dumps_call, loads_call, pack_call, stowed_call
-from fibernb.serialize.failures import dumps_error, loads_error
+from fibernb.serialize.failures import dumps_error, fields_of, loads_error, set_fields
 from fibernb.serialize.functions import content_digest, dumps_function, loads_function
 from fibernb.serialize.stores import BlockGone, Sink, Source
 from fibernb.serialize.values import Packed, Pickled, Unpicklable, dumps, loads, pack
@@ -27,11 +27,13 @@ __all__ = [
     "dumps_call",
     "dumps_error",
     "dumps_function",
+    "fields_of",
     "loads",
     "loads_call",
     "loads_error",
     "loads_function",
     "pack",
     "pack_call",
+    "set_fields",
     "stowed_call",
 ]

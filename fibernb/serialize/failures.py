@@ -12,9 +12,11 @@ An exception is sent in several forms, and the receiver takes the first one that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pickle
+import types
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +28,11 @@ Form: TypeAlias = tuple[str, Any]
 
 # What pickle.dumps makes of this is the wire form: the forms of the exception, the text of its traceback.
 Account: TypeAlias = tuple[list[Form], str]
+
+_FIELD_TYPES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+# ``obj`` of an AttributeError is any object at all, and Python's own pickle leaves it out as well.
+_NOT_SENT: Final = frozenset({"obj", "exceptions", "__weakref__", "__dict__"})
 
 
 def dumps_error(error: BaseException, traceback_text: str = "") -> bytes:
@@ -75,7 +82,30 @@ def _comes_back(data: bytes, error: BaseException, revive: Callable[[Any], Any] 
 
 def _parts_of(error: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
     args = tuple(_sendable(argument) for argument in error.args)
-    return type(error), args, {name: _sendable(value) for name, value in error.__dict__.items()}
+    attributes = {**fields_of(error), **error.__dict__}
+    return type(error), args, {name: _sendable(value) for name, value in attributes.items()}
+
+
+def fields_of(error: BaseException) -> dict[str, Any]:
+    """What the exception's built-in classes keep beside ``args``, as the code of a `SystemExit`; no Nones."""
+    found = {}
+    for name in _field_names(type(error)):
+        with contextlib.suppress(AttributeError, TypeError):  # one that was never set
+            found[name] = getattr(error, name)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def set_fields(error: BaseException, fields: dict[str, Any]) -> None:
+    """Give the exception what `fields_of` has found in another one."""
+    for name, value in fields.items():
+        with contextlib.suppress(AttributeError, TypeError):  # one that can only be read
+            setattr(error, name, value)
+
+
+def _field_names(kind: type[BaseException]) -> list[str]:
+    own = [base for base in kind.__mro__[:-2] if base.__module__ == "builtins"]
+    names = (name for base in own for name, value in vars(base).items() if isinstance(value, _FIELD_TYPES))
+    return [name for name in names if name not in _NOT_SENT]
 
 
 def _sendable(value: object) -> object:
@@ -127,14 +157,9 @@ def _rebuild(parts: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]])
     kind, args, attributes = parts
     error = kind.__new__(kind, *args)
     error.args = args
-    if issubclass(kind, SystemExit):
-        error.code = _code_of(args)  # type: ignore[attr-defined]  # only its ``__init__`` would set it
+    set_fields(error, {name: attributes.pop(name) for name in _field_names(kind) if name in attributes})
     error.__dict__.update(attributes)
     return error
-
-
-def _code_of(args: tuple[Any, ...]) -> Any:
-    return SystemExit(*args).code
 
 
 def _revive_group(parts: tuple[bytes | None, str, list[list[Form]], list[str]]) -> BaseException:

@@ -30,7 +30,7 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.pending: dict[int, Any] = {}
-        self.inbox = SimpleNamespace(on_said=None)
+        self.inbox = SimpleNamespace(on_said=None, catch_up=lambda timeout_s: True)
         self.books = SimpleNamespace(mutex=threading.RLock(), ledger=SimpleNamespace(pending=self.pending))
         self.cancelled: list[ObjectRef] = []
 

@@ -182,6 +182,15 @@ def test_a_flood_of_tasks(kernel: Kernel) -> None:
         assert numbers == sorted(set(numbers))
 
 
+def test_output_that_a_callback_holds_up_still_belongs_to_its_cell(kernel: Kernel) -> None:
+    kernel.run("import fibernb as fnb, time\n@fnb.remote\ndef one(i): print('one', i)")
+    slow = "first = one.remote(-1)\nfirst.add_done_callback(lambda ref: time.sleep(0.5))\n"
+    reply = kernel.run(f"{slow}_ = fnb.get([one.remote(i) for i in range(2_000)])")
+    lines = [line.partition("] ")[2] for line in reply.stream().splitlines()]
+    assert lines_told_of(lines) == 2_001
+    assert len(lines) == MAX_LINES + 1
+
+
 def test_nothing_is_sent_when_nothing_runs(kernel: Kernel) -> None:
     reply = kernel.run("%%parallel\nfor i in range(5_000): print(i)")
     before = len(reply.messages)

@@ -31,6 +31,7 @@ _VARIES: Final = (
     (re.compile(r"\bIn ?\[\d+\]"), "In[#]"),
     (re.compile(r"0x[0-9a-f]+"), "0x#"),
     (re.compile(r"^((?:\d+|extra \d+) +(?:idle|busy|starting) +)\d+", re.MULTILINE), r"\1#"),  # rows of `%fiber ps`
+    (re.compile(r"(?<=: )(\d+ )(?:waiting|running)(?=>$)", re.MULTILINE), r"\1begun"),  # a cell that has just begun
     (re.compile(r"(?<=\S) {2,}"), " "),
     (re.compile(r"^\[\d+\](?= \(Pdb\))", re.MULTILINE), "[#]"),
 )

@@ -164,9 +164,31 @@ def test_a_module_that_the_receiver_lacks(tmp_path: Path) -> None:
     assert str(back) == "missing"
 
 
-def test_an_exit_keeps_its_code_whatever_it_carries() -> None:
-    error = SystemExit(3)
+def with_a_name() -> AttributeError:
+    return AttributeError("no such attribute", name="colour", obj=object())
+
+
+@pytest.mark.parametrize(
+    ("error", "field", "value"),
+    [
+        (SystemExit(3), "code", 3),
+        (StopIteration([1, 2]), "value", [1, 2]),
+        (ImportError("cannot import", name="module", path="place"), "path", "place"),
+        (with_a_name(), "name", "colour"),
+        (OSError(2, "not there", "file"), "filename", "file"),
+        (UnicodeDecodeError("ascii", b"\xff", 0, 1, "not ascii"), "object", b"\xff"),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_what_built_in_classes_keep_comes_back_whatever_the_exception_carries(
+    error: BaseException, field: str, value: object
+) -> None:
     error.lock = threading.Lock()  # type: ignore[attr-defined]
     back = returned(error)
-    assert type(back) is SystemExit
-    assert back.code == 3
+    assert type(back) is type(error)
+    assert getattr(back, field) == value
+    assert str(back) == str(error)
+
+
+def test_fields_that_were_never_set_are_left_out() -> None:
+    assert "object" not in serialize.fields_of(UnicodeDecodeError.__new__(UnicodeDecodeError))
