@@ -28,6 +28,7 @@ from fibernb.transport import Link
 from fibernb.wire import codec
 
 TICK_S: Final = 0.002  # how often the background thread looks while others read
+STEADY_TICKS: Final = 10  # how many times it looks before it takes it that one of them waits for long
 FLUSH_S: Final = 0.001  # how long a call waits for company before it leaves
 HOT_S: Final = 0.01  # how long the background thread stays alert after something was submitted
 FOLLOW_S: Final = 0.05  # how long an interrupt may wait for a thread that follows
@@ -63,6 +64,7 @@ class Line:
         self._in_flush = False
         self._closing = False
         self._hot_until = 0.0
+        self._led = self._ticks = 0  # whose turn the background thread has seen, and how often
         self._thread = threading.Thread(target=self._serve, name="fibernb-session", daemon=True)
 
     def open(self) -> Opened:
@@ -94,6 +96,7 @@ class Line:
         if self.cold:
             self.cold = False
             self._turns.wake()
+            self._turns.rouse()
 
     def _flush(self) -> None:
         with self._sending:
@@ -181,6 +184,8 @@ class Line:
             if messages:
                 self._inbox.take_in(messages)
                 self._turns.announce()
+                if self._turns.sleeps and self._books.receipts.owed:
+                    self._turns.rouse()
             return bool(messages)
         except NotConnected:
             self._lose(link)
@@ -200,7 +205,7 @@ class Line:
             elif self._turns.take_in_background():
                 self._serve_turn()
             else:
-                time.sleep(TICK_S)
+                self._stand_by()
             self._flush_due()
             self._inbox.call_back()
         if not self._closing:
@@ -215,6 +220,17 @@ class Line:
                 self._flush_due()
         finally:
             self._turns.leave()
+
+    def _stand_by(self) -> None:
+        """Somebody else reads: look again soon, or once he has stopped if he has been reading for a while."""
+        led = self._turns.led
+        self._ticks = self._ticks + 1 if led == self._led else 0
+        self._led = led
+        if self._ticks < STEADY_TICKS:
+            time.sleep(TICK_S)
+        else:
+            self._turns.stand_by(led, self._patience_s)
+            self.cold = False
 
     def _patience_s(self) -> float | None:
         if time.monotonic() < self._hot_until:

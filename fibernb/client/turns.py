@@ -2,13 +2,15 @@
 
 The one who waits reads: it takes the lead, and a synchronous call never leaves its own thread. Others who wait follow
 and are told when something has come. When nobody waits, a background thread reads; it gives the lead up when it is
-woken, and comes back only when nobody has led for a while, so that a loop of calls never hands over.
+woken, and comes back only when nobody has led for a while, so that a loop of calls never hands over. Meanwhile it
+looks every few milliseconds; when one thread goes on waiting it sleeps, and is roused when that thread stops.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import select
 import threading
 import time
@@ -30,6 +32,10 @@ class Turns:
     def __init__(self, mutex: threading.RLock) -> None:
         self._changed = threading.Condition(mutex)
         self._leader = 0  # thread identity; 0: nobody
+        self._led = 0  # how often somebody has taken the lead
+        self._alarm: queue.SimpleQueue[None] = queue.SimpleQueue()  # for the background thread; may be used anywhere
+        self._standing_by = False
+        self.sleeps = False  # the background thread stands by, and for as long as it takes
         self._left_at = 0.0
         self._followers = 0
         self._background = 0  # identity of the background thread while it leads
@@ -48,6 +54,7 @@ class Turns:
         with self._changed:
             if self._leader == 0:
                 self._leader = me
+                self._led += 1
             return self._leader == me
 
     def take_in_background(self) -> bool:
@@ -65,6 +72,28 @@ class Turns:
             self._leader = self._background = 0
             if self._followers:
                 self._changed.notify_all()
+        self.rouse()
+
+    @property
+    def led(self) -> int:
+        """A number that changes when a thread in the foreground takes the lead."""
+        return self._led
+
+    def stand_by(self, led: int, patience_s: Callable[[], float | None]) -> None:
+        """In the background: sleep while the thread that leads since ``led`` goes on, so long or until `rouse`."""
+        self._standing_by = self.sleeps = True  # before the look: who does something afterwards rouses us
+        pause_s = patience_s()
+        self.sleeps = pause_s is None
+        if self._led == led and (self._leader or self._followers):
+            with contextlib.suppress(queue.Empty):
+                self._alarm.get(timeout=pause_s)
+        self._standing_by = self.sleeps = False
+
+    def rouse(self) -> None:
+        """End `stand_by`. From any thread, and from finalisers."""
+        if self._standing_by:
+            self._standing_by = False
+            self._alarm.put(None)
 
     def leads(self) -> bool:
         """Whether the calling thread has the lead."""

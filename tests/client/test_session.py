@@ -67,6 +67,23 @@ def test_deliveries_are_acknowledged_when_idle(session: Session, hub: FakeHub) -
     wait_until(lambda: hub.acknowledged == 1)
 
 
+def test_a_call_leaves_although_another_thread_has_been_waiting_for_long(session: Session, hub: FakeHub) -> None:
+    hub.hold = True
+    waited_for = double.remote(1)
+    thread = threading.Thread(target=fnb.get, args=(waited_for,))
+    thread.start()
+    wait_until(lambda: session.line._turns.sleeps)  # the background thread has nothing to do
+    hub.hold = False
+    ref = double.remote(4)
+    wait_until(ref.done)
+    wait_until(lambda: hub.acknowledged == 1)
+    wait_until(lambda: session.line._turns.sleeps)
+    hub.release_held()
+    thread.join(10)
+    assert (ref.result(0), waited_for.result(0)) == (8, 2)
+    wait_until(lambda: hub.acknowledged == 2)
+
+
 def test_exceptions_come_back_as_themselves(session: Session) -> None:
     ref = fail.remote("no")
     with pytest.raises(ValueError, match="no") as caught:
