@@ -1,7 +1,8 @@
 # The commands of this repository. Each makes what it needs: virtual environments in .venv*, from PyPI, once.
 #
 #   make demo     the example notebooks, run headless; prints what they came to
-#   make test     linters, types, layers, the test suite and the notebooks; on further Pythons what depends on them
+#   make test     linters, types, layers, the test suite and the notebooks; on further Pythons what depends on them.
+#                 Two parts at a time, each of which is printed as it ends; JOBS=1: one after the other
 #   make ui       the tests in a real JupyterLab, in a headless Chromium; leaves screenshots in tests/ui/pictures
 #   make pictures the same, and then the screenshots that the documentation shows are taken over from there
 #   make lab      JupyterLab on the notebooks
@@ -27,19 +28,25 @@ PICTURES := live-view.png live-view-256.png live-view-replaced.png cell-done.png
 # What the further Pythons run: what touches interpreters, pickles, processes and kernels. The rest is pure or runs these anyway.
 VERSION_DEPENDENT := tests/serialize tests/engine tests/multiprocessing tests/notebook/test_kernel.py \
 	tests/notebook/test_debugging.py tests/notebook/test_supply.py tests/notebook/test_tracebacks.py
+GROUPS := notebook integration multiprocessing engine ray # those in tests/ that take longest; `suite-rest` is all others
+SUITES := $(GROUPS:%=suite-%) suite-rest
+PARTS := lint core-coverage $(SUITES) $(OTHERS:%=suite-%) ui cpython notebooks # long ones first: the last ones end alike
+JOBS := 2 # at a time: one waits while the other computes
 KERNELS := 7.3 6.31 # of ipykernel, beside the newest: tried by tests/notebook/test_kernel_versions.py
 KERNEL_VENVS := $(KERNELS:%=.venv-ipykernel-%)
 PYTEST_NOTEBOOKS := -m pytest -p no:cacheprovider --nbval --nbval-current-env \
 	--nbval-sanitize-with notebooks/sanitize.cfg --nbval-cell-timeout 120 --timeout 300
 
 .PHONY: demo test lint core-coverage suite kernels cpython ui pictures notebooks others lab bench clean
+.PHONY: $(SUITES) $(OTHERS:%=suite-%)
 
 # ---- what people run ------------------------------------------------------------------------------------------
 
 demo: .venv/.has-notebooks
 	FIBERNB_PROGRESS=0 .venv/bin/python notebooks/demo.py $(NOTEBOOKS)
 
-test: lint core-coverage suite cpython ui notebooks others
+test:
+	$(MAKE) -j$(JOBS) --output-sync=target --no-print-directory $(PARTS)
 	@echo "make test: all passed on Python $(FOUND)"
 
 pictures: ui
@@ -68,11 +75,18 @@ lint: .venv/.has-test
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-core-coverage: .venv/.has-test
-	.ci/own-coverage .venv/bin/python
+core-coverage: .venv/.has-test # runs tests/core
+	.venv/bin/python -m tests.core.own_coverage
 
-suite: .venv/.has-test kernels
-	OLDER_KERNELS="$(KERNEL_VENVS)" .venv/bin/python -m pytest tests --ignore=tests/ui
+suite: core-coverage $(SUITES)
+
+suite-notebook: kernels
+
+$(GROUPS:%=suite-%): suite-%: .venv/.has-test
+	OLDER_KERNELS="$(KERNEL_VENVS)" .venv/bin/python -m pytest tests/$*
+
+suite-rest: .venv/.has-test
+	.venv/bin/python -m pytest tests $(patsubst %,--ignore=tests/%,core ui $(GROUPS))
 
 kernels: $(KERNEL_VENVS:%=%/.has-kernel)
 
@@ -85,10 +99,9 @@ ui: .venv/.has-test
 notebooks: .venv/.has-test
 	FIBERNB_PROGRESS=0 .venv/bin/python $(PYTEST_NOTEBOOKS) $(NOTEBOOKS)
 
-others: # two at a time: one waits while the other computes
-	$(MAKE) -j2 --output-sync=target $(OTHERS:%=suite-%)
+others: $(OTHERS:%=suite-%)
 
-suite-%: .venv-%/.has-test
+$(OTHERS:%=suite-%): suite-%: .venv-%/.has-test
 	OLDER_KERNELS= .venv-$*/bin/python -m pytest $(VERSION_DEPENDENT)
 	.venv-$*/bin/python -m tests.cpython
 	FIBERNB_PROGRESS=0 .venv-$*/bin/python $(PYTEST_NOTEBOOKS) $(firstword $(NOTEBOOKS))
