@@ -192,3 +192,11 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception as problem:  # noqa: BLE001  a user's class may raise anything
         return f"<no message: its __str__ raised {type(problem).__name__}>"
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Add a note to an error; in the place of what its owner may have made of its notes, if that is no list."""
+    try:
+        error.add_note(note)
+    except TypeError:
+        error.__notes__ = [note]

@@ -71,5 +71,5 @@ def _key(name: str) -> str:
     if key in KEYS:
         return key
     close = difflib.get_close_matches(name, [*KEYS, *RENAMED, *AMOUNTS, *IGNORED, *MISSING, *OWN], n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"Besides {', '.join(OWN)}, it has: {', '.join(KEYS)}."
+    hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(dict.fromkeys([*OWN, *KEYS]))}."
     raise ConfigError(f"init has no argument {name!r}. {hint}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fibernb import serialize
 from fibernb.client.cells import CellHandle
@@ -13,6 +13,14 @@ from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Remember, Said
 from fibernb.errors import ConfigError
 from fibernb.model import Rank, TaskOptions
+
+TITLES: Final = {
+    "adopt": "the working directory",
+    "get_names": "pulled names",
+    "run_imports": "imports",
+    "set_names": "pushed names",
+}
+"""What operations are called where users see them: in views, `%fiber ps`, the timeline."""
 
 
 class PinnedCalls:
@@ -26,7 +34,7 @@ class PinnedCalls:
         """An engine's operation as the hub knows it."""
         name = function.__name__
         if name not in self._operations:
-            self._operations[name] = define(function)
+            self._operations[name] = define(function, TITLES.get(name, ""))
         return self._operations[name]
 
     def start(

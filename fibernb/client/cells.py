@@ -13,7 +13,7 @@ from fibernb.client.refs import ObjectRef, error_of
 from fibernb.client.session import Session
 from fibernb.client.watching import Watch
 from fibernb.core.messages import Said, Status
-from fibernb.errors import GetTimeout, TaskCancelled, WorkerDied
+from fibernb.errors import GetTimeout, TaskCancelled, WorkerDied, annotate
 from fibernb.model import Outcome, Rank
 
 
@@ -51,6 +51,7 @@ class CellHandle:
     def __init__(self, session: Session, ranks: Sequence[Rank], refs: Sequence[ObjectRef]) -> None:
         self.ranks = tuple(ranks)
         self.refs = tuple(refs)
+        self.timed_out = ""  # what to say when it was cancelled since its time was over
         self._session = session
         self._spoke: set[int] = set()  # tasks that have said something
         self._watch = Watch(session)
@@ -76,8 +77,8 @@ class CellHandle:
         ----------
         timeout : seconds; None waits for ever.
 
-        Raises what the ranks raised (see `failures.combined`), or `GetTimeout` when some had not finished in time,
-        which go on.
+        Raises what the ranks raised (see `failures.combined`), `CellTimeout` when the cell was cancelled since its own
+        time was over, and `GetTimeout` when some had not finished in the time of this call, which go on.
         """
         if not self.wait(timeout):
             raise GetTimeout(
@@ -85,13 +86,13 @@ class CellHandle:
             )
         errors = self.errors()
         if errors:
-            raise failures.combined(errors, len(self.ranks))
+            raise failures.in_time(self.timed_out, failures.combined(errors, len(self.ranks)), "rank", errors)
         return CellResult(self.values().values(), self.ranks)
 
     def values(self) -> dict[Rank, Any]:
         """The values of the ranks that have finished well, whatever became of the others."""
         return {
-            rank: ref.result()
+            rank: loaded_value(rank, ref)
             for rank, ref in zip(self.ranks, self.refs, strict=True)
             if ref.answer is not None and ref.answer.outcome is Outcome.OK
         }
@@ -188,6 +189,15 @@ class CellHandle:
         states = self.states()
         counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         return f"<cell on ranks {failures.shorthand(self.ranks)}: {counts or 'no ranks'}>"
+
+
+def loaded_value(rank: Rank, ref: ObjectRef) -> Any:
+    """The value of a rank that has finished well. Raises what loading it raises: the user's classes may do anything."""
+    try:
+        return ref.result()
+    except Exception as error:
+        annotate(error, f"while loading the value of rank {rank} where the cell was started; the cell itself has run")
+        raise
 
 
 def _tasks_of(status: Status | None) -> set[int]:

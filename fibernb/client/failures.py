@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from fibernb.errors import RemoteTraceback, TaskCancelled, message_of
+from fibernb.errors import CellTimeout, RemoteTraceback, TaskCancelled, annotate, message_of
 from fibernb.model import Rank
+
+MAX_PLACES: Final = 3
+"""Where ranks stood that were stopped: no more than this is told."""
+
+_PLACE: Final = re.compile(r'^  File "([^"\n]+)", line (\d+)', re.MULTILINE)
 
 
 def combined(errors: Mapping[Rank, BaseException], size: int) -> BaseException:
@@ -35,8 +41,14 @@ def _kind(rank: Rank, error: BaseException) -> tuple[object, ...]:
         return (type(error).__name__,)
     if hasattr(error, "exit_code"):  # the engine of each rank died its own death, but the way is the same
         return (type(error).__name__, error.exit_code)
-    message = re.sub(rf"\brank {rank}\b", "rank", message_of(error))
-    return (type(error).__module__, type(error).__qualname__, message, _place(error))
+    return (type(error).__module__, type(error).__qualname__, _message_of_any(rank, error), _place(error))
+
+
+def _message_of_any(rank: Rank, error: BaseException) -> str:
+    """What an error says, without the number of the rank."""
+    message = message_of(error)
+    named = f"rank {rank}"
+    return re.sub(rf"\b{named}\b", "rank", message) if named in message else message
 
 
 def _place(error: BaseException) -> str:
@@ -51,15 +63,49 @@ def _place(error: BaseException) -> str:
 def _noted(errors: Mapping[Rank, BaseException], ranks: list[Rank], size: int) -> BaseException:
     error = errors[ranks[0]]
     if size > 1:
-        error.add_note(f"on rank{'s' if len(ranks) > 1 else ''} {shorthand(ranks)} of {size}")
+        annotate(error, f"on rank{'s' if len(ranks) > 1 else ''} {shorthand(ranks)} of {size}")
     if replaced := replacements("rank", (rank for rank in ranks if is_replaced(errors[rank]))):
-        error.add_note(replaced)
+        annotate(error, replaced)
     return error
 
 
 def is_replaced(error: BaseException) -> bool:
     """Whether what failed with this had to be stopped by ending its engine."""
     return isinstance(error, TaskCancelled) and error.engine_replaced
+
+
+def in_time(timed_out: str, error: BaseException, noun: str, errors: Mapping[int, BaseException]) -> BaseException:
+    """The error of a cell, or in its place a `CellTimeout` that says ``timed_out``, if that was what cancelled it."""
+    if not timed_out or not isinstance(error, TaskCancelled):
+        return error
+    timeout = CellTimeout(timed_out)
+    for note in stops(noun, errors):
+        annotate(timeout, note)
+    return timeout
+
+
+def stops(noun: str, errors: Mapping[int, BaseException]) -> list[str]:
+    """What there is to tell of ranks or items that were cancelled: where they stood, and which did not stop."""
+    stood: dict[str, list[int]] = {}
+    for number, error in errors.items():
+        if isinstance(error, TaskCancelled) and (place := _place_in_cells(error)):
+            stood.setdefault(place, []).append(number)
+    places = "; ".join(_stood(noun, numbers, place) for place, numbers in list(stood.items())[:MAX_PLACES])
+    stubborn = replacements(noun, (number for number, error in errors.items() if is_replaced(error)))
+    return [note for note in (places, stubborn) if note]
+
+
+def _stood(noun: str, numbers: list[int], place: str) -> str:
+    ending = "s" if len(numbers) > 1 else ""
+    return f"{noun}{ending} {shorthand(numbers)} stood at {place}"
+
+
+def _place_in_cells(error: BaseException) -> str:
+    """The innermost line of a cell that a remote traceback has, or of any file if it has none."""
+    cause = error.__cause__
+    found = _PLACE.findall(cause.text) if isinstance(cause, RemoteTraceback) else []
+    in_cells = [place for place in found if place[0].startswith("In[")]
+    return "{}, line {}".format(*(in_cells or found)[-1]) if found else ""
 
 
 def replacements(noun: str, numbers: Iterable[int]) -> str:

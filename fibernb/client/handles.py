@@ -311,5 +311,9 @@ def check_handle(name: str, given: object) -> ActorHandle:
 def _no_such_method(about: ActorAbout, name: str) -> str:
     known = [method for method in about.methods if method not in BUILT_IN]
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else "State is read by a method that returns it."
+    hint = (
+        f"Did you mean {close[0]!r}?"
+        if close
+        else "State is read by a method that returns it; an actor has the methods that its class had when it was made."
+    )
     return f"actors of {about.class_name} have no method {name!r}. {hint}"

@@ -128,9 +128,9 @@ class Line:
         while True:
             with self._deferral:
                 self._flush()
-                self._listen(done, deadline)
+                is_done = self._listen(done, deadline)
             self._inbox.call_back()
-            if done():
+            if is_done or done():
                 return True
             if self.over is not None:
                 self._all_told.wait()
@@ -140,42 +140,55 @@ class Line:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
 
-    def _listen(self, done: Callable[[], bool], deadline: float | None) -> None:
-        """Until done, the deadline, an interrupt, or callbacks that are due."""
+    def _listen(self, done: Callable[[], bool], deadline: float | None) -> bool:
+        """Until done, the deadline, an interrupt, or callbacks that are due. Whether it is done."""
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            pause = FOLLOW_S if left is None else min(left, FOLLOW_S)
-            if self._link is None:
-                self._turns.rest(done, pause)
-            elif self._turns.leads():
-                self._read(left)
-            elif self._turns.take():
-                self._lead(done, deadline)
+            if self._link is not None and self._turns.take():
+                if self._lead(done, deadline):
+                    return True
             else:
-                self._turns.follow(done, pause)
-            if done() or self._is_disturbed() or (left is not None and left <= 0):
-                return
+                self._stay(done, _left_s(deadline))
+                if done():
+                    return True
+            if self._is_disturbed() or _left_s(deadline) == 0:
+                return False
 
-    def _lead(self, done: Callable[[], bool], deadline: float | None) -> None:
+    def _lead(self, done: Callable[[], bool], deadline: float | None) -> bool:
+        """Read until done, the deadline, or something else is to be seen to. Whether it is done."""
         try:
-            while not (done() or self._is_disturbed() or self._link is None):
-                left = None if deadline is None else deadline - time.monotonic()
+            while not done():
+                left = _left_s(deadline)
+                if self._is_disturbed() or self._link is None:
+                    return False
                 self._read(left)
-                if left is not None and left <= 0:
-                    return
+                if left == 0:
+                    return done()
+            return True
         finally:
             self._turns.leave()
 
+    def _stay(self, done: Callable[[], bool], left: float | None) -> None:
+        """Wait for a moment at most, without the lead: there is no link, another thread reads, or we do already."""
+        pause = FOLLOW_S if left is None else min(left, FOLLOW_S)
+        if self._link is None:
+            self._turns.rest(done, pause)
+        elif self._turns.leads():
+            self._read(left)
+        else:
+            self._turns.follow(done, pause)
+
     def _is_disturbed(self) -> bool:
-        return self._deferral.pending() or self._inbox.has_calls or self.over is not None
+        return self._inbox.has_calls or self.over is not None or (self._deferral.noted and self._deferral.pending())
 
     def _read(self, timeout_s: float | None) -> None:
         """Take in what has arrived, waiting for it once. Only the leader reads."""
         link = self._link
         if link is None:
             return
-        if not self._take_arrived(link) and (timeout_s is None or timeout_s > 0):
-            self._turns.await_input(timeout_s)
+        waits = timeout_s is None or timeout_s > 0
+        if not (waits and link.quiet) and self._take_arrived(link):
+            return
+        if waits and self._turns.await_input(timeout_s):
             self._take_arrived(link)
 
     def _take_arrived(self, link: Link) -> bool:
@@ -316,3 +329,8 @@ class Line:
         """In a forked child: let go of the parent's link without a word to the hub."""
         if self._link is not None:
             self._turns.forsake()
+
+
+def _left_s(deadline: float | None) -> float | None:
+    """The seconds until then, 0 when it is over; None for ever."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from fibernb.core.messages import Blocked, Message, Unblocked
-from fibernb.model import TaskId
+from fibernb.engine import context
+from fibernb.errors import TaskUnschedulable
+from fibernb.model import ObjectId, TaskId
 
 PATIENCE_S: Final = 0.001  # what comes so soon is not worth lending a seat for
 
@@ -64,3 +66,26 @@ class Lending:
             return True
         with self.lent(task):
             return wait(done, None if timeout_s is None else timeout_s - PATIENCE_S)
+
+
+def check_turn(actor: ObjectId, parent: TaskId | None, name: str) -> None:
+    """Raise `TaskUnschedulable` if the code that runs here may not wait for this call: it could never begin.
+
+    That is so where an actor that runs its calls one by one waits, in one of them, for another that it has submitted
+    meanwhile.
+
+    Parameters
+    ----------
+    actor : whose call it is.
+    parent : the task that has submitted it.
+    name : of the call, for people.
+    """
+    engine = context.current()
+    if engine is None or not engine.one_by_one or engine.actor != actor or engine.task != parent:
+        return
+    if threading.current_thread() is threading.main_thread():
+        raise TaskUnschedulable(
+            f"{engine.task_name or 'this call'} would wait for ever: it waits for {name} of its own actor, which runs "
+            "one call at a time, so that one cannot begin before this one ends. Call the method itself "
+            "(self.method()), return the reference, or give the actor max_concurrency=2"
+        )

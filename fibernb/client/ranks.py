@@ -90,7 +90,7 @@ class RankView:
         handle.result()
 
     def gather(self, name: str) -> Any:
-        """The parts of ``name``, joined in rank order: an array if they are arrays, otherwise a list."""
+        """The parts of ``name``, joined in rank order: an array, series or data frame if they are, otherwise a list."""
         return join(self.pull(name))
 
     def __getitem__(self, name: str) -> CellResult:

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, TypeAlias
 
 from fibernb import serialize
+from fibernb.client.nested import check_turn
 from fibernb.errors import GetTimeout, ObjectLost, TaskCancelled
 from fibernb.model import BlockId, Call, Digest, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
 
@@ -293,11 +294,14 @@ def wait_for_answer(ref: ObjectRef, deadline: float | None, timeout: float | Non
     deadline : on the monotonic clock; None waits for ever.
     timeout : the seconds that the caller gave, for the error.
     """
+    if deadline is None and ref.answer is None and isinstance(ref.group, ActorGroup):
+        check_turn(ref.group.actor, ref.group.parent, ref.group.options.name)
     while True:
         answer = ref.answer
         if answer is not None:
             return answer
-        ref.session.fetch(ref)
+        if ref.call is None:  # else it is unanswered, and will be answered unasked
+            ref.session.fetch(ref)
         if not ref.session.wait(ref.done, None if deadline is None else max(0.0, deadline - time.monotonic())):
             raise GetTimeout(f"{ref!r} was not ready within {timeout:g} s; its task goes on")
 
@@ -333,14 +337,21 @@ def error_of(answer: Result) -> BaseException:
 
 
 def run_callbacks(ref: ObjectRef, callbacks: Iterable[Callable[[ObjectRef], object]]) -> None:
-    """Call each with the reference; what one raises is logged and does not reach the others."""
+    """Call each with the reference; what one raises is logged and does not reach the others.
+
+    An interrupt of the main thread ends the callback that it hits, and is raised when the others have been called.
+    """
+    interrupt: KeyboardInterrupt | None = None
     for callback in callbacks:
         try:
             callback(ref)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
-            log.exception("a callback of %r failed", ref)  # the session's thread must not end with it
+                interrupt = error
+            else:
+                log.exception("a callback of %r failed", ref)  # the session's thread must not end with it
+    if interrupt is not None:
+        raise interrupt
 
 
 def tell_loop(loop: asyncio.AbstractEventLoop, arrival: asyncio.Future[None]) -> None:

@@ -58,12 +58,16 @@ def nodes() -> list[dict[str, Any]]:
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """What ran where and when, as a trace for Chrome (chrome://tracing) and Perfetto.
 
+    Categories: "task" (what ran), "blocked" (the part of it that waited for other tasks in `get` or `wait`), "queued"
+    (calls that waited for an engine).
+
     Parameters
     ----------
     filename : the file to write, as JSON; None: the events are returned instead.
     """
-    rows, _ = current.require().state("spans", MAX_SPANS, {})
-    events = tracing.chrome_trace(rows)
+    session = current.require()
+    spans, waits = (session.state(kind, MAX_SPANS, {})[0] for kind in ("spans", "waits"))
+    events = tracing.chrome_trace(spans, waits)
     if filename is None:
         return events
     Path(filename).expanduser().write_text(json.dumps(events), encoding="utf-8")

@@ -93,6 +93,7 @@ class Session:
         engine = context.current()
         if current_task is not None and engine is not None:
             engine.settle = self.settle_references
+            engine.send_calls = self._send_calls
 
     @property
     def over(self) -> FibernbError | None:
@@ -204,6 +205,10 @@ class Session:
         self.line.warm_up()
         self._fail_late()
 
+    def _send_calls(self) -> None:
+        if self.books.unsent:
+            self.line.flush()
+
     def _fail_late(self) -> None:
         """What was submitted after the end of the session fails as well."""
         if self.line.over is not None:
@@ -258,7 +263,7 @@ class Session:
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Take in what arrives until ``done()``; False after ``timeout_s``. A task that waits lends its seat."""
-        task = self._lender()
+        task = None if self.current_task is None else self._lender()
         if task is None or done():
             return self.line.wait(done, timeout_s)
         return self.lending.wait(self.line.wait, task, done, timeout_s)
@@ -269,11 +274,12 @@ class Session:
         return nullcontext() if task is None else self.lending.lent(task)
 
     def _lender(self) -> TaskId | None:
-        """The task whose seat can be lent. Actors sit on none."""
+        """The task whose cpus can be lent. Those of an actor that does other things meanwhile cannot."""
         if self.current_task is None:
             return None
         engine = context.current()
-        return None if engine is not None and engine.actor else self.current_task() or None
+        is_shared = engine is not None and engine.actor and not engine.one_by_one
+        return None if is_shared else self.current_task() or None
 
     def _wait_for_reply(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
         return self.line.wait(done, timeout_s)

@@ -30,6 +30,7 @@ class Turns:
     """
 
     def __init__(self, mutex: threading.RLock) -> None:
+        self._mutex = mutex
         self._changed = threading.Condition(mutex)
         self._leader = 0  # thread identity; 0: nobody
         self._led = 0  # how often somebody has taken the lead
@@ -49,13 +50,13 @@ class Turns:
         self._watched = -1
 
     def take(self) -> bool:
-        """Take the lead if it is free; also True for the thread that has it already."""
-        me = threading.get_ident()
-        with self._changed:
-            if self._leader == 0:
-                self._leader = me
-                self._led += 1
-            return self._leader == me
+        """Take the lead if it is free; False even for the thread that has it already."""
+        with self._mutex:
+            if self._leader:
+                return False
+            self._leader = threading.get_ident()
+            self._led += 1
+            return True
 
     def take_in_background(self) -> bool:
         """Take the lead for the background thread, if it is free, unwanted, and has been for a while."""
@@ -67,12 +68,13 @@ class Turns:
 
     def leave(self) -> None:
         """Give the lead up; those who follow look again."""
-        with self._changed:
+        with self._mutex:
             self._left_at = time.monotonic()
             self._leader = self._background = 0
             if self._followers:
                 self._changed.notify_all()
-        self.rouse()
+        if self._standing_by:
+            self.rouse()
 
     @property
     def led(self) -> int:
@@ -140,13 +142,16 @@ class Turns:
         if descriptor >= 0:
             self._poll.register(descriptor, select.POLLIN)
 
-    def await_input(self, timeout_s: float | None) -> None:
-        """Wait until the link may be read, or `wake`. Only the leader calls this."""
-        timeout_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
-        for descriptor, _ in self._poll.poll(timeout_ms):
+    def await_input(self, timeout_s: float | None) -> bool:
+        """Wait until the link may be read, or `wake`; whether the link may be read. Only the leader calls this."""
+        readable = False
+        for descriptor, _ in self._poll.poll(None if timeout_s is None else max(0.0, timeout_s * 1000)):
             if descriptor == self._woken:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)
+            else:
+                readable = True
+        return readable
 
     def wake(self) -> None:
         """End the leader's wait; from any thread or signal handler."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,13 +44,15 @@ class Board:
     path : where it is.
     size : number of members; a board has the same for all who open it.
     make : whether to make the file when it is not there. Otherwise that raises `FileNotFoundError`.
+
+    Raises OSError when the disk has no room for it.
     """
 
     def __init__(self, path: Path, size: int, *, make: bool = True) -> None:
         self.size = size
         descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(descriptor, size * (_DONE.size + _CAUSE.size + _FATE.size))
+            _take_room(descriptor, size * (_DONE.size + _CAUSE.size + _FATE.size))
             self._memory = mmap.mmap(descriptor, 0)
         finally:
             os.close(descriptor)
@@ -108,6 +111,14 @@ class Board:
 
     def _fate_at(self, position: int) -> int:
         return self.size * (_DONE.size + _CAUSE.size) + position * _FATE.size
+
+
+def _take_room(descriptor: int, size_bytes: int) -> None:
+    """Make the file so long, on the disk: who writes to a page that a full disk has no room for is killed (SIGBUS)."""
+    if sys.platform == "linux":
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    else:
+        os.ftruncate(descriptor, size_bytes)
 
 
 def _encoded(text: str) -> bytes:

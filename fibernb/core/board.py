@@ -89,6 +89,7 @@ class Board:
         self.settings = settings
         self.errors = errors
         self.started_at: float | None = None
+        self.now = 0.0  # when what is being dealt with has happened
         self.commands: list[Command] = []
         self.timers = Timers()
         self.counts = Counts()
@@ -97,6 +98,7 @@ class Board:
 
         self.tasks: dict[TaskId, Task] = {}  # that have not ended
         self.groups: dict[GroupKey, Group] = {}  # that have such tasks
+        self._spare: Group | None = None  # the last one that had none left: taken up again by the next call of its kind
         self.children: dict[TaskId, dict[Group, None]] = {}  # groups by the task that submitted them
         self.answers: dict[ObjectId, Result] = {}  # that are not acknowledged
         self.part_of: dict[ObjectId, TaskId] = {}  # further values of tasks that return several
@@ -141,6 +143,10 @@ class Board:
         self.lost_ranks: dict[Rank, None] = {}  # since the last SeatsChanged
         self.problems: dict[str, str] = {}  # why seats do not fill, by kind
 
+        self._no_past()
+
+    def _no_past(self) -> None:
+        """The tables of what comes from a hub before this one."""
         self.recovering: dict[EngineId, None] = {}  # engines from before a restart that have not told all
         self.hold_starts = False  # after a restart: until it is known how many seats there are to be
         self.unsettled = False  # clients of the hub before this one may still come back
@@ -186,7 +192,12 @@ class Board:
             known = self.functions.by_digest.get(function)
             if known is None:
                 return None
-            group = self.groups[key] = Group(key, client, known, options, parent, actor)
+            spare = self._spare
+            if spare is not None and spare.key == key and spare.client is client and spare.function is known:
+                group, group.call_bytes = spare, 1
+            else:
+                group = Group(key, client, known, options, parent, actor)
+            self.groups[key] = group
             if actor:
                 group.calls = self.actors[actor].calls
                 self.actors[actor].groups[group] = None
@@ -200,6 +211,7 @@ class Board:
         """A group's last task has ended."""
         if self.groups.get(group.key) is group:
             del self.groups[group.key]
+            self._spare = None if group.tied or group.listed else group
         if group.actor in self.actors:
             self._leave_actor(self.actors[group.actor], group)
         if group.parent is not None:
@@ -231,10 +243,10 @@ class Board:
             return
         if before is _IDLE:
             self.idle.discard(seat.rank)
-            self._count_idle(seat, -1)
+            self._count_idle(seat.engine, -1)
         elif state is _IDLE:
             self.idle.add(seat.rank)
-            self._count_idle(seat, 1)
+            self._count_idle(seat.engine, 1)
         if (before, state) not in EVERYDAY:
             self.seats_changed = True
 
@@ -252,10 +264,9 @@ class Board:
             pool.idle[seat.rank] = None
             self.timers.set_default(EXTRAS, now + self.settings.extra_idle_s)
 
-    def _count_idle(self, seat: Seat, change: int) -> None:
-        node = self.nodes.get(seat.engine.node) if seat.engine is not None else None
-        if node is not None:
-            node.idle += change
+    def _count_idle(self, engine: Engine | None, change: int) -> None:
+        if engine is not None and engine.node in self.nodes:
+            self.nodes[engine.node].idle += change
 
     def settle(self, receipt: Receipt) -> None:
         """Someone holds on to a message's results no more."""

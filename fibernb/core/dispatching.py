@@ -23,7 +23,8 @@ def dispatch(board: Board, now: float) -> None:
         send_special(board, now)
     if board.plain.count and not held_for_special(board, now):
         fill_idle(board, now)
-        fill_lent(board, now)
-        fill_busy(board, now)
+        if board.plain.count:
+            fill_lent(board, now)
+            fill_busy(board, now)
     if board.deep and len(board.idle) and not board.plain.count:
         take_back(board, now)

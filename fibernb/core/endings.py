@@ -49,7 +49,8 @@ def _end_one(board: Board, task: Task, result: Result, receipt: Receipt | None) 
         move_task(task, _ENDS[result.outcome])
         board.counts.failed += 1
         engine = board.engines.get(task.engine)
-        board.history.end_badly(task.id, task.group.title, task.state, task.group.actor, engine)
+        told = board.errors.told(result.value)
+        board.history.end_badly(task.id, task.group.title, task.state, task.group.actor, engine, told)
     else:
         move_task(task, _FINISHED)
         board.counts.finished += 1
@@ -237,6 +238,7 @@ def oversized(board: Board, task: Task) -> Result | None:
 
 def enqueue(board: Board, task: Task) -> None:
     """A queued task goes where it will be taken from. A pinned one has its place already."""
+    task.since = board.now
     if task.rank == ANY_RANK:
         board.queue_of(task.group).push(task)
     else:

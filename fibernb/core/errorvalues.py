@@ -24,7 +24,9 @@ from fibernb.model import ObjectId, Rank
 
 
 class ErrorFactory(Protocol):
-    """Makes the bytes of error values."""
+    """Makes the bytes of error values, and tells of any what people need to see."""
+
+    def told(self, value: bytes) -> str: ...
 
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes: ...
 
@@ -58,6 +60,9 @@ class ErrorValues:
     def __init__(self, dumps: Callable[[BaseException], bytes] = dump_error) -> None:
         self._dumps = dumps
         self._cancelled: dict[tuple[str, bool], bytes] = {}  # a whole map may be cancelled at once
+
+    def told(self, value: bytes) -> str:
+        return serialize.told_error(value)
 
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return self._dumps(WorkerDied(rank, node, exit_code, last_output, evidence))

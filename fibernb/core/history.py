@@ -17,7 +17,7 @@ import msgspec
 
 from fibernb.core.actors import Actor
 from fibernb.core.messages import Done
-from fibernb.core.seats import Engine
+from fibernb.core.seats import Engine, Pause
 from fibernb.core.states import TaskState
 from fibernb.model import EngineId, ObjectId, Rank, Result, TaskId
 
@@ -28,7 +28,8 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     """Calls that one engine ran in a row and answered in one message; of its actor, if one lives there.
 
     ``ids``: the tasks, as a range if they are one. ``function`` is that of the last. ``failed``: those that did not
-    end well. Times are on the clock of the engine's host; 0: not told.
+    end well. Times are on the clock of the engine's host; 0: not told. ``waited_s``: how long the first of them had
+    waited for an engine since it could have run.
     """
 
     engine: EngineId
@@ -39,14 +40,28 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     run_s: float
     failed: tuple[TaskId, ...]
     actor: ObjectId
+    waited_s: float
 
     @property
     def ended_s(self) -> float:
         return self.began_s + self.run_s
 
 
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """A task has waited for others, in ``get`` or ``wait``. Times are on the hub's clock."""
+
+    engine: EngineId
+    rank: Rank
+    id: TaskId
+    name: str
+    began_s: float
+    ended_s: float
+
+
 class Ending(msgspec.Struct, frozen=True, gc=False):
-    """A task that ended without a value. ``after``: how many spans there were before. ``engine``: 0 for none."""
+    """A task that ended without a value. ``after``: how many spans there were before. ``engine``: 0 for none.
+    ``error``: what kind it is, and its first line.
+    """
 
     id: TaskId
     name: str
@@ -55,6 +70,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     engine: EngineId
     rank: Rank | None
     after: int
+    error: str
 
 
 Numbered: TypeAlias = tuple[float, Span | Ending]
@@ -78,33 +94,54 @@ class History:
 
     Parameters
     ----------
-    limit : spans to keep, and as many endings of tasks.
+    limit : spans to keep, and as many endings of tasks and waits for others.
     max_actors : actors to keep that are no more; they are in ``actors``, oldest first.
     """
 
-    __slots__ = ("_endings", "_limit", "_spans", "actors", "total")
+    __slots__ = ("_endings", "_limit", "_spans", "_waits", "actors", "total")
 
     def __init__(self, limit: int, max_actors: int = 0) -> None:
         self._spans: deque[Span] = deque(maxlen=limit)
+        self._waits: deque[Wait] = deque(maxlen=limit)
         self._endings: OrderedDict[TaskId, Ending] = OrderedDict()
         self._limit = limit
         self.actors: deque[PastActor] = deque(maxlen=max_actors)
         self.total = 0
 
-    def add(self, engine: Engine, function: str, done: Done, results: list[Result], failed: list[TaskId]) -> None:
+    def add(
+        self,
+        engine: Engine,
+        function: str,
+        done: Done,
+        results: list[Result],
+        failed: list[TaskId],
+        waited_s: float = 0.0,
+    ) -> None:
         """Note what a message has answered."""
         self.total += 1
-        ids = _ids(results)
-        span = Span(engine.id, engine.rank, function, ids, done.began_s, done.run_s, tuple(failed), engine.actor)
+        ids, began_s, run_s = _ids(results), done.began_s, done.run_s
+        span = Span(engine.id, engine.rank, function, ids, began_s, run_s, tuple(failed), engine.actor, waited_s)
         self._spans.append(span)
 
+    def pause(self, engine: Engine, task_id: TaskId, pause: Pause, now: float) -> None:
+        """Note that a task has waited for others until now."""
+        self._waits.append(Wait(engine.id, engine.rank, task_id, pause.name, pause.since, now))
+
     def end_badly(
-        self, task_id: TaskId, name: str, state: TaskState, actor: ObjectId = 0, engine: Engine | None = None
+        self,
+        task_id: TaskId,
+        name: str,
+        state: TaskState,
+        actor: ObjectId = 0,
+        engine: Engine | None = None,
+        error: str = "",
     ) -> None:
-        """Note that a task has failed or was cancelled. ``engine``: where that was, if it is there still."""
+        """Note that a task has failed or was cancelled. ``engine``: where that was, if it is there still; ``error``:
+        how people are told of it.
+        """
         at, rank = (0, None) if engine is None else (engine.id, engine.rank)
         self._endings.pop(task_id, None)
-        self._endings[task_id] = Ending(task_id, name, state.name, actor, at, rank, self.total)
+        self._endings[task_id] = Ending(task_id, name, state.name, actor, at, rank, self.total, error)
         if len(self._endings) > self._limit:
             self._endings.popitem(last=False)
 
@@ -123,13 +160,17 @@ class History:
         )
         self.actors.append(past)
 
-    def state_of(self, failed: TaskId) -> str:
-        """How a task ended that did not end well."""
+    def ending_of(self, failed: TaskId) -> tuple[str, str]:
+        """How a task ended that did not end well: its state and its error."""
         ending = self._endings.get(failed)
-        return "FAILED" if ending is None else ending.state
+        return ("FAILED", "") if ending is None else (ending.state, ending.error)
 
     def newest_first(self) -> Iterator[Span]:
         return reversed(self._spans)
+
+    def waits(self) -> Iterator[Wait]:
+        """Waits of tasks for others that are over, the last first."""
+        return reversed(self._waits)
 
     def ended(self) -> Iterator[Span | Ending]:
         """What has ended, the last first: spans, and endings of tasks that stand in none of them."""

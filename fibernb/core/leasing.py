@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fibernb.core.board import Board
 from fibernb.core.leases import Lease, Room
 from fibernb.core.nodes import SEAT_MILLI
 from fibernb.core.seats import Engine
-from fibernb.model import Resources
+from fibernb.model import Resources, TaskId
 
 
 def take(board: Board, engine: Engine, room: Room, asked: Resources) -> None:
@@ -17,12 +19,20 @@ def take(board: Board, engine: Engine, room: Room, asked: Resources) -> None:
 def give_back(board: Board, engine: Engine) -> None:
     """An engine has nothing left to do, or has ended."""
     if engine.blocked:
-        engine.blocked.clear()
-        count_lent(board, engine)
+        end_pauses(board, engine, list(engine.blocked))
     if engine.lease is not None:
         engine.lease.end()
         engine.lease = None
         board.roomier = True
+
+
+def end_pauses(board: Board, engine: Engine, tasks: Iterable[TaskId]) -> None:
+    """These tasks of an engine, as far as they have waited for others, do so no more."""
+    for task_id in tasks:
+        pause = engine.blocked.pop(task_id, None)
+        if pause is not None:
+            board.history.pause(engine, task_id, pause, board.now)
+    count_lent(board, engine)
 
 
 def count_lent(board: Board, engine: Engine) -> None:

@@ -7,31 +7,26 @@ seats on as many engines as there are whole cpus free.
 from __future__ import annotations
 
 from fibernb.core.board import Board
-from fibernb.core.leasing import count_lent
+from fibernb.core.leasing import count_lent, end_pauses
 from fibernb.core.messages import Blocked, Unblocked
-from fibernb.core.seats import Engine
+from fibernb.core.seats import Engine, Pause
 from fibernb.core.sending import recall
 from fibernb.core.tasks import Task
-from fibernb.model import TaskId
 
 
 def blocked(board: Board, message: Blocked) -> None:
     """A task waits. After a restart of the hub its client may tell so before its engine has told that it runs."""
-    engine = _engine_with(board, message.task)
-    if engine is not None:
-        lend(board, engine, message.task)
+    task = board.tasks.get(message.task)
+    engine = board.engines.get(task.engine) if task is not None else None
+    if task is not None and engine is not None:
+        lend(board, engine, task)
     elif board.unsettled:
         board.early_blocked.add(message.task)
 
 
-def _engine_with(board: Board, task_id: TaskId) -> Engine | None:
-    task = board.tasks.get(task_id)
-    return board.engines.get(task.engine) if task is not None else None
-
-
-def lend(board: Board, engine: Engine, task: TaskId) -> None:
+def lend(board: Board, engine: Engine, task: Task) -> None:
     """A task of an engine's line waits for others. Calls of an actor stay in its line: they can run nowhere else."""
-    engine.blocked.add(task)
+    engine.blocked.setdefault(task.id, Pause(task.group.title, board.now))
     count_lent(board, engine)
     if not engine.actor:
         engine.alone = True
@@ -42,10 +37,10 @@ def lend(board: Board, engine: Engine, task: TaskId) -> None:
 def unblocked(board: Board, message: Unblocked) -> None:
     """The task goes on. What runs in its place may do so, too: there is more at work than cpus for a while."""
     board.early_blocked.discard(message.task)
-    engine = _engine_with(board, message.task)
+    task = board.tasks.get(message.task)
+    engine = board.engines.get(task.engine) if task is not None else None
     if engine is not None:
-        engine.blocked.discard(message.task)
-        count_lent(board, engine)
+        end_pauses(board, engine, [message.task])
 
 
 def take_claimed(board: Board, engine: Engine, tasks: list[Task]) -> None:
@@ -53,4 +48,4 @@ def take_claimed(board: Board, engine: Engine, tasks: list[Task]) -> None:
     for task in tasks:
         if task.id in board.early_blocked:
             board.early_blocked.remove(task.id)
-            lend(board, engine, task.id)
+            lend(board, engine, task)

@@ -56,6 +56,7 @@ def _replaced_because(engine: Engine) -> str:
 
 def _queue_again(board: Board, tasks: list[Task], suspect: bool) -> None:
     for task in tasks:
+        task.since = board.now
         move_task(task, TaskState.WAITING if wait_for_inputs(board, task) else TaskState.QUEUED)
     ready = [task for task in tasks if not task.blockers]
     if suspect:

@@ -19,7 +19,7 @@ READY: Final = (SeatState.IDLE, SeatState.BUSY)
 
 def report_seats(board: Board, now: float) -> None:
     """Tell clients that seats have changed, not more often than every ``report_s``."""
-    if not board.seats_changed or REPORT in board.timers:
+    if REPORT in board.timers:
         return
     board.seats_changed = False
     board.timers.set(REPORT, now + board.settings.report_s)

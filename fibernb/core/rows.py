@@ -18,7 +18,7 @@ from fibernb.core.placements import Placement
 from fibernb.core.reporting import node_statuses, seat_status
 from fibernb.core.states import ActorState, TaskState
 from fibernb.core.tasks import Task
-from fibernb.model import ClientId, ObjectId, Resources, rank_name
+from fibernb.model import ClientId, ObjectId, Rank, Resources, TaskId, rank_name
 from fibernb.serialize.frames import value_bytes
 
 Row: TypeAlias = dict[str, object]
@@ -71,6 +71,7 @@ def _live_tasks(board: Board) -> Iterator[Row]:
             "rank": None if engine is None else engine.rank,
             "engine": None if engine is None else engine.id,
             "node": "" if engine is None else engine.node,
+            "error": "",
             "waits_for": _waits_for(board, task),
             "why": why(board, task),
         }
@@ -93,15 +94,17 @@ def _ended_tasks(board: Board) -> Iterator[Row]:
             "node": "" if engine is None else engine.node,
         }
         if isinstance(what, Ending):
-            yield {"task_id": name_of(what.id), "name": what.name, "state": what.state, **shared}
+            yield {"task_id": name_of(what.id), "name": what.name, "state": what.state, **shared, "error": what.error}
             continue
         failed = set(what.failed)
         for id_ in reversed(what.ids):
+            state, error = board.history.ending_of(id_) if id_ in failed else ("FINISHED", "")
             yield {
                 "task_id": name_of(id_),
                 "name": what.function,
-                "state": board.history.state_of(id_) if id_ in failed else "FINISHED",
+                "state": state,
                 **shared,
+                "error": error,
                 "began_s": what.began_s,
                 "ended_s": what.ended_s,
             }
@@ -123,6 +126,35 @@ def _span(span: Span) -> Row:
         "first_task_id": name_of(span.ids[0]),
         "last_task_id": name_of(span.ids[-1]),
         "failed": len(span.failed),
+        "waited_s": span.waited_s,
+    }
+
+
+def _waits(board: Board, now: float) -> Iterator[Row]:
+    """Calls that wait for an engine now, by group; tasks that wait for others; then waits for others that are over, the
+    last ones first. Times are on the hub's monotonic clock.
+    """
+    for queue in (board.plain, board.special):
+        for group in queue.groups():
+            first, count = (group.suspects or group.ready)[0], len(group.suspects) + len(group.ready)
+            yield _wait("queued", None, first.id, group.title, count, first.since or now, now) | {"open": True}
+    for engine in board.engines.values():
+        for task_id, pause in engine.blocked.items():
+            yield _wait("blocked", engine.rank, task_id, pause.name, 1, pause.since, now) | {"open": True}
+    for wait in board.history.waits():
+        yield _wait("blocked", wait.rank, wait.id, wait.name, 1, wait.began_s, wait.ended_s)
+
+
+def _wait(kind: str, rank: Rank | None, first: TaskId, name: str, count: int, began_s: float, ended_s: float) -> Row:
+    return {
+        "kind": kind,
+        "rank": rank,
+        "task_id": name_of(first),
+        "name": name,
+        "count": count,
+        "began_s": began_s,
+        "ended_s": ended_s,
+        "open": False,
     }
 
 
@@ -286,6 +318,7 @@ def _amounts(resources: Resources) -> Row:
 _KINDS: Final[dict[str, Callable[[Board, float], Iterable[Row]]]] = {
     "tasks": lambda board, _: _tasks(board),
     "spans": lambda board, _: _spans(board),
+    "waits": _waits,
     "objects": lambda board, _: _objects(board),
     "engines": _engines,
     "actors": lambda board, _: _actors(board),

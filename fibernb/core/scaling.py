@@ -109,14 +109,12 @@ def _keeps_results(board: Board, seat: Seat, engine: Engine, now: float) -> bool
 # ---- autoscaling ----------------------------------------------------------------------------------------
 
 
-def follow_queue(board: Board, now: float) -> None:
-    """Grow or shrink, if autoscaling is on."""
-    if board.scaling.maximum is None or board.recovering:
-        return
+def follow_queue(board: Board, maximum: int, now: float) -> None:
+    """Grow or shrink, as autoscaling says."""
     if board.plain.count or board.special.count or board.unplaced:
         if LOOK not in board.timers:
             board.timers.set(LOOK, now + board.settings.autoscale_s)
-            _grow(board, board.scaling.maximum, now)
+            _grow(board, maximum, now)
     else:
         _shrink(board, now)
 

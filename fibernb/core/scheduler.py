@@ -130,6 +130,7 @@ class Scheduler:
 
     def client_message(self, client: ClientId, message: ClientMessage, now: float) -> None:
         """A client has said something. Who is not attached is not heard."""
+        self._board.now = now
         known = self._board.clients.get(client)
         if known is None:
             self._board.counts.refused += 1
@@ -138,6 +139,7 @@ class Scheduler:
 
     def engine_message(self, engine: EngineId, message: EngineMessage, now: float) -> None:
         """An engine has said something. Who is not attached, or whose end is known, is not heard."""
+        self._board.now = now
         known = self._board.engines.get(engine)
         if known is None or not known.attached:
             self._board.counts.refused += not self._was_let_go(engine, known)
@@ -172,7 +174,9 @@ class Scheduler:
     def drain(self, now: float) -> list[Command]:
         """Decide, and return what is to be done, in this order."""
         board = self._board
-        self._begin(now)
+        board.now = now
+        if board.started_at is None:
+            self._begin(now)
         while not board.stopped and (due := board.timers.pop_due(now)) is not None:
             _fire(board, *due, now)
         if not board.stopped:
@@ -188,6 +192,7 @@ class Scheduler:
 
     def _begin(self, now: float) -> None:
         board = self._board
+        board.now = now
         if board.started_at is None:
             board.started_at = now
             board.timers.set(attending.EMPTY, now + board.settings.lease_s)
@@ -201,21 +206,29 @@ def _decide(board: Board, now: float) -> None:
         _sweep(board)
     if board.released:
         cycles.look_soon(board, now)
-    scaling.follow_queue(board, now)
+    if board.scaling.maximum is not None and not board.recovering:
+        scaling.follow_queue(board, board.scaling.maximum, now)
     dispatching.dispatch(board, now)
-    if board.wanted:
-        seating.start_wanted(board, now)
-    if board.draining:
-        scaling.dismiss_drained(board, now)
-    if board.interrupted:
-        cancelling.watch(board, now)
+    if board.wanted or board.draining or board.interrupted:
+        _see_to_engines(board, now)
     if board.outgoing:
         _deliver(board)
     if board.objects.kept or board.objects.freed:
         _tell_store(board)
     if board.forgetful:
         board.timers.set_default(FORGET, now + board.settings.forget_s)
-    reporting.report_seats(board, now)
+    if board.seats_changed:
+        reporting.report_seats(board, now)
+
+
+def _see_to_engines(board: Board, now: float) -> None:
+    """Engines that are to be started, to be dismissed, or to be watched after an interrupt."""
+    if board.wanted:
+        seating.start_wanted(board, now)
+    if board.draining:
+        scaling.dismiss_drained(board, now)
+    if board.interrupted:
+        cancelling.watch(board, now)
 
 
 def _follow_up(board: Board, now: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from fibernb.core.leases import Lease
 from fibernb.core.receipts import Receipts
@@ -19,6 +19,13 @@ from fibernb.core.tasks import Task
 from fibernb.model import Digest, EngineId, ObjectId, Rank, TaskId
 
 HISTORY: Final = 8
+
+
+class Pause(NamedTuple):
+    """A task waits for others: the name of its function, and since when."""
+
+    name: str
+    since: float
 
 
 class Engine:
@@ -86,7 +93,7 @@ class Engine:
         self.killed = False
         self.watched: TaskId | None = None  # the interrupted task that has a grace
         self.lease: Lease | None = None  # what its line has of the node, beyond its seat
-        self.blocked: set[TaskId] = set()  # tasks of the line that wait for others
+        self.blocked: dict[TaskId, Pause] = {}  # tasks of the line that wait for others
         self.lends_seat = False  # and the seat itself is lent for them
         self.actor: ObjectId = 0  # that lives in it, or will
         self.used: dict[Digest, int] = {}  # calls of functions that wear an engine out

@@ -176,10 +176,10 @@ def portion(board: Board, engine: Engine, group: Group, queued: int, engines: in
     """How many calls to send at once: a batch, but no more of those that are queued than leaves a share for each of
     ``engines``.
     """
-    if not _may_batch(board, group):
+    share = -(-queued // max(1, engines))
+    if share <= 1 or not _may_batch(board, group):
         return 1
     settings = board.settings
-    share = -(-queued // max(1, engines))
     batch = _left(engine, group, group.function.batch_calls(settings))
     count = max(1, min(batch, share, settings.max_batch_bytes // group.call_bytes))
     return _fitting(board, group, count) if count > 1 and group.with_inputs else count

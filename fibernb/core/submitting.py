@@ -74,7 +74,7 @@ def release_group(board: Board, group: Group) -> None:
 
 def accept(board: Board, group: Group, calls: list[Call]) -> None:
     """Take in calls of a group; those that are known already belong to it from now on."""
-    tasks, answers, orphans = board.tasks, board.answers, board.orphans
+    tasks, answers, orphans, now = board.tasks, board.answers, board.orphans, board.now
     fresh: list[Task] = []
     size = 0
     with_inputs = False
@@ -83,7 +83,7 @@ def accept(board: Board, group: Group, calls: list[Call]) -> None:
         if id_ in tasks or id_ in answers or id_ in orphans:
             _hear_again(board, group, call)
             continue
-        task = tasks[id_] = Task(id_, call, group)
+        task = tasks[id_] = Task(id_, call, group, since=now)
         fresh.append(task)
         size += len(call.args)
         if call.deps or call.refs:
@@ -203,7 +203,7 @@ def answer_at_once(
 ) -> None:
     """A call that cannot be accepted. ``actor``: whose call it is."""
     board.counts.failed += 1
-    board.history.end_badly(task_id, options.name, TaskState.FAILED, actor)
+    board.history.end_badly(task_id, options.name, TaskState.FAILED, actor, error=board.errors.told(value))
     for offset in range(max(1, options.num_returns)):
         board.answers[task_id + offset] = Result(task_id + offset, value, Outcome.ERROR)
         if offset:

@@ -8,7 +8,7 @@ from typing import Final
 from fibernb.core.board import Board
 from fibernb.core.endings import cancelled, end_task, enqueue, keep_orphan, withdraw
 from fibernb.core.functions import Function, smoothed
-from fibernb.core.leasing import count_lent, give_back
+from fibernb.core.leasing import end_pauses, give_back
 from fibernb.core.messages import Done, Recalled, Said, Started
 from fibernb.core.receipts import Receipt
 from fibernb.core.remaking import lose_blocks, wait_for_inputs
@@ -36,6 +36,7 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
     failed: list[TaskId] = []
     others: set[ObjectId] = set()  # what came of no call of the line
     group: Group | None = None
+    since = 0.0  # when the first one came
     for result in done.results:
         if line and line[0].id == result.id:
             task = line.popleft()
@@ -48,6 +49,7 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
             _take_unasked(board, engine, task, result)
             continue
         if task.group is not group:
+            since = task.since if group is None else since
             group = task.group
             functions[group.function] = None
         if result.outcome:
@@ -56,7 +58,8 @@ def take_done(board: Board, engine: Engine, done: Done, now: float) -> None:
         else:
             end_task(board, task, result, receipt)
     if group is not None:
-        _learn(board, engine, functions, group.title, done, others, failed)
+        waited_s = max(0.0, now - done.run_s - since) if since else 0.0
+        _learn(board, engine, functions, group.title, done, others, failed, waited_s)
     if engine.actor:
         _measure_actor(board, engine, done)
     engine.since = now
@@ -90,13 +93,14 @@ def _learn(
     done: Done,
     others: set[ObjectId],
     failed: list[TaskId],
+    waited_s: float,
 ) -> None:
-    """Learn how long calls take, and note that they ran. ``title``: of the last one."""
+    """Learn how long calls take, and note that they ran. ``title``: of the last one; ``waited_s``: the first one."""
     results = [result for result in done.results if result.id not in others] if others else done.results
     for function in functions:
         function.measured(done.run_s / len(results))
     engine.productive = True
-    board.history.add(engine, title, done, results, failed)
+    board.history.add(engine, title, done, results, failed, waited_s)
 
 
 def _measure_actor(board: Board, engine: Engine, done: Done) -> None:
@@ -203,8 +207,7 @@ def line_advanced(board: Board, engine: Engine, length: int, now: float) -> None
     """Calls have left a line that had ``length`` of them."""
     line = engine.line
     if engine.blocked:
-        engine.blocked.intersection_update([task.id for task in line])
-        count_lent(board, engine)
+        end_pauses(board, engine, engine.blocked.keys() - {task.id for task in line})
     if line:
         if line[0].state is _SENT:
             move_task(line[0], _RUNNING)

@@ -113,7 +113,7 @@ def needs_seat_only(options: TaskOptions) -> bool:
 
 class Task(msgspec.Struct, gc=False, eq=False):
     """One call that has not ended. ``blockers``: inputs that do not exist yet. ``attempts``: how often it has failed
-    so far.
+    so far. ``since``: when it came, or had its inputs, and so waits for an engine; 0: not known.
     """
 
     id: TaskId
@@ -126,6 +126,7 @@ class Task(msgspec.Struct, gc=False, eq=False):
     attempts: int = 0
     blockers: int = 0
     cancelling: bool = False  # interrupted, and not yet answered
+    since: float = 0.0
 
     def history(self) -> str:
         """What is known of its past, for errors."""

@@ -43,19 +43,17 @@ class Timers:
 
     def next(self) -> float | None:
         """When the earliest timer is due."""
-        self._skip_dead()
-        return self._heap[0][0] if self._heap else None
-
-    def pop_due(self, now: float) -> Key | None:
-        """The earliest timer that is due, which is then unset."""
-        self._skip_dead()
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        key = heapq.heappop(self._heap)[2]
-        del self._when[key]
-        return key
-
-    def _skip_dead(self) -> None:
         heap = self._heap
         while heap and self._when.get(heap[0][2]) != heap[0][:2]:
             heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def pop_due(self, now: float) -> Key | None:
+        """The earliest timer that is due, which is then unset."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            when, serial, key = heapq.heappop(heap)
+            if self._when.get(key) == (when, serial):
+                del self._when[key]
+                return key
+        return None

@@ -16,6 +16,7 @@ from fibernb.errors import ActorDied, ClusterError, SerializationError
 CHECKPOINT: Final = "__fibernb_checkpoint__"
 RESTORE: Final = "__fibernb_restore__"
 SHUTDOWN: Final = ("__fibernb_shutdown__", "__ray_shutdown__")  # called when the actor ends in good order
+CALL: Final = "__fibernb_call__"  # a method that every actor has: calls a function in its process
 INTERVAL: Final = "__fibernb_checkpoint_interval_s__"
 
 
@@ -143,4 +144,5 @@ _SPECIAL: Final[dict[str, Callable[[Any], Callable[..., Any]]]] = {
     "__ray_ready__": lambda _: lambda: True,
     "__ray_call__": lambda instance: lambda function, *args, **kwargs: function(instance, *args, **kwargs),
     "__ray_terminate__": lambda _: _exit,
+    CALL: lambda _: lambda function, *args: function(*args),
 }

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from fibernb import serialize
 from fibernb.engine import tracebacks
-from fibernb.errors import SerializationError, TaskCancelled, TaskError
+from fibernb.errors import SerializationError, TaskCancelled, TaskError, annotate
 from fibernb.model import STREAMING, BlockId, Call, ObjectId, Outcome, Result, TaskId, TaskOptions
 from fibernb.serialize import BlockGone, Sink, Source
 from fibernb.serialize.pickling import PROTOCOL
@@ -178,7 +178,7 @@ def stopped(task: TaskId) -> Result:
 def failing(error: BaseException, note: str = "") -> Function:
     """A function that raises an error in every call."""
     if note:
-        error.add_note(note)
+        annotate(error, note)
 
     def fail(*_args: object, **_kwargs: object) -> None:
         raise error
@@ -211,6 +211,6 @@ def _more_or_less(found: int, count: int) -> str:
 
 
 def _advise(error: SerializationError) -> None:
-    """Tell those what to do who return what can only be run."""
-    if "generator" in str(error):
+    """Tell those what to do who return what can only be run; a name that could not be sent is no such thing."""
+    if "generator" in str(error) and "could not be sent" not in str(error):
         error.add_note('a generator cannot be returned as it is: with num_returns="streaming" each of its items can')

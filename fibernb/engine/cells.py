@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.engine.context import CellContext
 from fibernb.engine.reporter import owner
+from fibernb.engine.streams import restore_streams
 from fibernb.model import TaskId
 
 REMEMBERED_SOURCES: Final = 1000  # cells whose lines tracebacks can still show
@@ -63,6 +64,7 @@ class Cells:
 
         ``task`` is the one that runs the cell: what coroutines say that outlive the cell belongs to it.
         """
+        restore_streams()
         owned = owner.set(task)
         self._shell.events.trigger("pre_execute")
         try:

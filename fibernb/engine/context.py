@@ -47,7 +47,8 @@ class EngineContext:
     current_task : tells the task that runs now, 0 for none.
 
     ``settle`` is set by who keeps references in this process: it returns when the hub knows of all that are held and of
-    everything that was submitted. ``actor`` is the one that lives here, 0 for none.
+    everything that was submitted. So is ``send_calls``, which sends what was submitted. ``actor`` is the one that lives
+    here, 0 for none.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class EngineContext:
         self.cell_task: TaskId = 0  # that runs it, or ran it last, as one rank of several; not an item's
         self.on_cell_end: Callable[[], object] | None = None  # set by who has something for the time of the cell
         self.settle: Callable[[], object] | None = None
+        self.send_calls: Callable[[], object] | None = None
         self.actor: ObjectId = 0
         self.actor_name = ""
+        self.one_by_one = False  # the actor runs its calls, and what runs now is all that it can run
         self.actor_about = b""  # what a handle of it needs to know, pickled
         self.namespace = ""  # of the actor
         self.placement: ObjectId = 0  # the placement group that the calls run in,

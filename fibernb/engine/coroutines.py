@@ -11,6 +11,7 @@ from typing import Any, Final
 from fibernb.engine.actors import ActorExit
 from fibernb.engine.batches import Batch, stopped
 from fibernb.engine.context import name_of_call
+from fibernb.engine.keeping import keep_error
 from fibernb.engine.ledger import Verdict
 from fibernb.engine.post import Post
 from fibernb.engine.reporter import owner
@@ -142,6 +143,7 @@ class Coroutines:
             self._siding.leave(exit_.reason)
             return None
         except BaseException as error:  # noqa: BLE001  whatever a call raises is its own
+            keep_error(task, batch.name, error)
             was_interrupted = task in self._struck and isinstance(error, asyncio.CancelledError)
             return batch.failure(task, KeyboardInterrupt() if was_interrupted else error, was_interrupted)
 

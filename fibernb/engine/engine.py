@@ -284,8 +284,14 @@ class Engine:
             self._flush(self.current_task())
 
     def _flush(self, task: TaskId) -> bool:
-        """Send what was said, then results; what went to the descriptors counts as said by that task."""
+        """Send what was said, then results; what went to the descriptors counts as said by that task.
+
+        Before them go the calls that were submitted here: who has a result finds done what its task has asked for.
+        """
         self._read_native(task)
+        if not (self.ledger.has_results or self.reporter.has_news):
+            return False
+        self.surroundings.send_calls()
         return self._post.send_news(self.reporter)
 
     def _read_native(self, task: TaskId) -> None:

@@ -77,10 +77,11 @@ class Ledger:
         with self._lock:
             if generation != self.generation:
                 return False
-            while self._calls and self._calls[0][0] + len(self._calls[0][1]) <= self.started:
-                self._calls.popleft()
+            waiting = self._calls
+            while waiting and waiting[0][0] + len(waiting[0][1]) <= self.started:
+                waiting.popleft()
             for run in runs:
-                self._calls.append((run.position, run.calls))
+                waiting.append((run.position, run.calls))
                 self._received = run.position + len(run.calls)
             return True
 

@@ -49,7 +49,8 @@ class LocalModules:
         Functions and classes that were imported from them before are brought up to date in place. Raises what the new
         source raises; it is then tried again the next time, so that no stale code runs.
         """
-        self.note()
+        if len(sys.modules) != self._count:
+            self._note()
         changed = [name for name, (path, stamp) in self._stamps.items() if stamp_of(path) not in (None, stamp)]
         for name in changed:
             self._reload(name)
@@ -57,8 +58,10 @@ class LocalModules:
 
     def note(self) -> None:
         """See what has been imported since the last time. Soon after the import: the file may be edited at any time."""
-        if len(sys.modules) == self._count:
-            return
+        if len(sys.modules) != self._count:
+            self._note()
+
+    def _note(self) -> None:
         for name in self._newcomers():
             path = source_of(sys.modules.get(name))
             stamp = None if path is None else stamp_of(path)

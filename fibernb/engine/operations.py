@@ -7,13 +7,14 @@ needs anyway; what they work with comes from `fibernb.engine.context`.
 from __future__ import annotations
 
 import os
+import reprlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fibernb import serialize
 from fibernb.engine.context import CellContext, EngineContext, current
-from fibernb.errors import ClusterError, ObjectLost, SerializationError
+from fibernb.errors import ClusterError, ObjectLost, SerializationError, annotate
 
 __all__ = [
     "CellContext",
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 OWN_NAMES: Final = ("rank", "size", "ranks")  # set for every cell
+SHORT_CHARACTERS: Final = 120  # of an item, where an error tells which one it was
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = SHORT_CHARACTERS
 
 
 def run_cell(source: str, cell: CellContext) -> Any:
@@ -45,10 +50,17 @@ def run_cell(source: str, cell: CellContext) -> Any:
 
 
 def run_item(source: str, name: str, item: Any, cell: CellContext) -> Any:
-    """As `run_cell`, with ``name`` standing for one item of a ``--each``."""
+    """As `run_cell`, with ``name`` standing for one item of a ``--each``; several names, with commas, for its parts.
+
+    What the body raises gets a note with the item, in short.
+    """
     engine = _engine()
-    engine.cells.namespace[name] = item
-    return _run(engine, source, cell)
+    engine.cells.namespace.update(_bound(name, item))
+    try:
+        return _run(engine, source, cell)
+    except Exception as error:
+        annotate(error, f"{name} = {_in_short(item)}")
+        raise
 
 
 def set_names(values: Mapping[str, bytes]) -> None:
@@ -94,6 +106,21 @@ def _engine() -> EngineContext:
     return engine
 
 
+def _bound(name: str, item: Any) -> dict[str, Any]:
+    names = name.split(",")
+    if len(names) == 1:
+        return {name: item}
+    try:
+        return dict(zip(names, item, strict=True))
+    except (TypeError, ValueError):
+        raise ValueError(f"--each {name}: this item does not have {len(names)} parts: {_in_short(item)}") from None
+
+
+def _in_short(item: Any) -> str:
+    words = " ".join(_SHORT.repr(item).split())
+    return words if len(words) <= SHORT_CHARACTERS else f"{words[:SHORT_CHARACTERS]}…"
+
+
 def _run(engine: EngineContext, source: str, cell: CellContext) -> serialize.Pickled:
     _enter(engine, cell)
     return _pickled(engine.cells.run(source, cell, engine.task))
@@ -132,7 +159,7 @@ def _load(engine: EngineContext, name: str, data: bytes) -> Any:
             f"{name!r} was in the object store of this host, which has lost it: run the cell again, or push it again"
         ) from error
     except Exception as error:
-        error.add_note(f"while loading the pushed name {name!r} on the engine")
+        annotate(error, f"while loading the pushed name {name!r} on the engine")
         raise
 
 

@@ -70,6 +70,7 @@ class Post:
         self._sending = threading.RLock()
         self._ready = threading.Condition(self._sending)
         self._kept = _Kept()
+        self._forgotten = 0
         self._data: Link | None = None
         self._generation = 0
         self._control: Link | None = None
@@ -156,7 +157,7 @@ class Post:
 
     def link(self) -> tuple[Link, int]:
         """The data link and its generation; waits for it while it is broken."""
-        with self._ready:
+        with self._sending:
             while self._data is None:
                 self._ready.wait()
             return self._data, self._generation
@@ -219,7 +220,10 @@ class Post:
             self.broken(link)
 
     def forget(self, sequence: int) -> None:
-        """Results up to this `Done` have arrived."""
+        """Results up to this `Done` have arrived. The hub says so with every message, mostly nothing new."""
+        if sequence <= self._forgotten:
+            return
+        self._forgotten = sequence
         dones = self._ledger.forget(sequence)
         if dones:
             with self._sending:

@@ -26,8 +26,8 @@ class Kept:
 class Keeper:
     """Keeps one error, so the frames of one failed call at most, until the next one.
 
-    Those of cells are always kept. A task's frames may hold references, and so keep objects and actors alive: they are
-    kept when a notebook has asked for it by ``keeps_tasks``.
+    Those of cells are always kept. Frames of a task, or of an actor's method, may hold references, and so keep objects
+    and actors alive: they are kept when a notebook has asked for it by ``keeps_tasks``.
     """
 
     def __init__(self) -> None:

@@ -104,7 +104,7 @@ def _detach(node_pid: int, seat: Seat, native_log: str, node_fds: list[int]) -> 
 def _take_seat(prepared: Prepared, seat: Seat, logs: tuple[str, str]) -> None:
     prepared.engine.log.open(logs[0])
     prepared.engine.native.open(logs[1])
-    sys.stdout, sys.stderr = prepared.streams
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = prepared.streams  # type: ignore[misc,assignment]  # for who redirects
     adopt_threads(prepared.engine.reporter)
     os.register_at_fork(after_in_child=prepared.engine.disown)
     report_bars_to(prepared.engine.reporter.add_bar)

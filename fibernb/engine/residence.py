@@ -11,6 +11,7 @@ from fibernb.engine import tracebacks
 from fibernb.engine.actors import CHECKPOINT, SHUTDOWN, Host
 from fibernb.engine.batches import Batch
 from fibernb.engine.coroutines import Coroutines
+from fibernb.engine.keeping import forget_error
 from fibernb.engine.post import Post
 from fibernb.engine.runner import Runner
 from fibernb.engine.siding import Crew, Siding
@@ -65,6 +66,7 @@ class Residence:
         if isinstance(self.crew, Coroutines):
             self.crew.end(last_words if inspect.iscoroutine(last_words) else None)
         if host is not None:
+            forget_error()
             host.drop()
 
     # ---- checkpoints: see `fibernb.engine.siding.Saver` ------------------------------------------------------

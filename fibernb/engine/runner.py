@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from fibernb import serialize
 from fibernb.core.messages import ActorRecord, Run
-from fibernb.engine import context, tracebacks
 from fibernb.engine.actors import ActorExit, Host, Method, ProcessExit, dead
 from fibernb.engine.batches import Batch, Function, Store, failing
 from fibernb.engine.interrupts import Interrupts
+from fibernb.engine.keeping import keep_error
 from fibernb.engine.modules import LocalModules
 from fibernb.engine.streaming import Streams
 from fibernb.errors import ActorDied, ProtocolError
-from fibernb.model import Call, Digest, ObjectId, Result, TaskId, TaskOptions
+from fibernb.model import Call, Digest, ObjectId, Result, TaskOptions
 
 LOADED_FUNCTIONS: Final = 256  # kept ready; of the others the code is kept
 
@@ -153,20 +153,10 @@ class Runner:
         except BaseException as error:  # noqa: BLE001  SystemExit and KeyboardInterrupt of a task are its own
             interrupts.armed = 0
             was_interrupted = isinstance(error, KeyboardInterrupt) and interrupts.struck == task
-            _keep(task, batch, error)
+            keep_error(task, batch.name, error)
             result = batch.failure(task, error, was_interrupted)
         self._modules.note()
         return result
-
-
-def _keep(task: TaskId, batch: Batch, error: BaseException) -> None:
-    """Keep an error for those who want to debug it; not that of an actor, where nobody can."""
-    engine = context.current()
-    if engine is None or engine.actor or not (engine.errors.keeps_tasks or engine.cell_task == task):
-        return
-    trace = tracebacks.users_part(error.__traceback__)
-    if trace is not None:
-        engine.errors.keep(task, batch.name, error, trace)
 
 
 def _inputs_of(message: Run) -> tuple[dict[ObjectId, bytes], bool]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import getpass
 import os
+import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.profiledir import ProfileDir
@@ -17,6 +20,14 @@ from traitlets.config import Config
 from fibernb.engine.rich import EngineDisplayPublisher
 
 HIDDEN_NAMES = ("exit", "quit")  # those of Python itself do on an engine, those of IPython want a terminal
+
+NO_DEBUGGER: Final = (
+    "nobody sits at an engine to answer a debugger: leave breakpoint() out, and look at an error with %fiber debug "
+    "once it was raised"
+)
+
+_DEBUGGER: Final = re.compile(r"(?:\(Pdb\)|ipdb>)\)* *$")
+"""How a prompt ends that is a debugger's."""
 
 
 class EngineShell(InteractiveShell):
@@ -78,8 +89,24 @@ def make_shell(directory: Path) -> EngineShell:
         with contextlib.suppress(KeyError):
             del shell.user_ns[name]
     builtins.input = _refuse_input
+    getpass.getpass = _refuse_getpass
+    sys.breakpointhook = _refuse_breakpoint
     return shell
 
 
-def _refuse_input(_prompt: object = "", /) -> NoReturn:
+def _refuse_input(prompt: object = "", /) -> NoReturn:
+    """A debugger would take the end of input for a wish to quit, which IPython passes over in silence."""
+    if _DEBUGGER.search(str(prompt)):
+        raise RuntimeError(NO_DEBUGGER)
     raise EOFError("nobody sits at an engine to answer input(): ask in the notebook itself, and use the value")
+
+
+def _refuse_getpass(prompt: object = "", stream: object = None) -> NoReturn:  # noqa: ARG001  as Python has it
+    raise EOFError("nobody sits at an engine to answer getpass(): ask in the notebook itself, and use the value")
+
+
+def _refuse_breakpoint(*args: Any, **options: Any) -> Any:
+    """For ``breakpoint()``, unless the user has said what that is to do."""
+    if os.environ.get("PYTHONBREAKPOINT"):
+        return sys.__breakpointhook__(*args, **options)  # noqa: T100  the user's own
+    raise RuntimeError(NO_DEBUGGER)

@@ -14,6 +14,7 @@ import contextlib
 import io
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,9 @@ class TaskStream(io.TextIOBase):
     def close(self) -> None:
         """Stays open: the next task prints too."""
 
+    def reconfigure(self, **_options: object) -> None:
+        """Stays as it is, which is all that those ask for who want UTF-8 and whole lines."""
+
 
 class NativeOutput:
     """Reads what has been written to descriptors 1 and 2 since the last time."""
@@ -170,6 +174,13 @@ class NativeOutput:
             shutil.copyfile(self._path, rotated(self._path))
             os.ftruncate(self._fd, 0)
             self._offset = 0
+
+
+def restore_streams() -> None:
+    """Give back what somebody has taken out of `sys`; what stands in its place is his own affair."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name, None) is None:
+            setattr(sys, name, getattr(sys, f"__{name}__"))
 
 
 def adopt_threads(reporter: Reporter) -> None:

@@ -52,6 +52,7 @@ class Surroundings:
         if context is None:
             return
         context.actor, context.actor_about, context.actor_name = create.actor, create.about, options.name
+        context.one_by_one = not (options.is_async or options.groups or options.max_concurrency > 1)
         context.namespace, context.was_restarted = options.namespace, record.restarts > 0
         context.resources, context.placement, context.captures = options.resources, options.placement, options.captures
         self._give(context, gpus)
@@ -62,6 +63,12 @@ class Surroundings:
         if settle is not None:
             with contextlib.suppress(FibernbError):  # there is no hub any more: then nobody asks
                 settle()
+
+    def send_calls(self) -> None:
+        """Send the calls that tasks have submitted; from any thread."""
+        send = None if self.context is None else self.context.send_calls
+        if send is not None:
+            send()
 
     def _give(self, context: EngineContext, gpus: tuple[int, ...]) -> None:
         self._devices.show(gpus)

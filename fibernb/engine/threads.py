@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from fibernb.engine.actors import ActorExit
 from fibernb.engine.batches import Batch, stopped
 from fibernb.engine.context import name_of_call
+from fibernb.engine.keeping import keep_error
 from fibernb.engine.ledger import Verdict
 from fibernb.engine.reporter import owner
 from fibernb.engine.siding import Saver, Siding, crash
@@ -111,6 +112,7 @@ class Threads:
             return
         except BaseException as error:  # noqa: BLE001  whatever a call raises is its own
             self._leave_safely()
+            keep_error(call.id, batch.name, error)
             result = batch.failure(call.id, error, isinstance(error, KeyboardInterrupt) and running.struck[0])
         if self._saver.saves:
             with self._saving:

@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
+from fibernb.core.commands import TellClient
 from fibernb.core.events import ClientAttached, ClientGone
-from fibernb.core.messages import HubStops, Status, ToClient
+from fibernb.core.messages import HubStops, Status
 from fibernb.core.scheduler import Scheduler
 from fibernb.hub.switchboard import Switchboard
 from fibernb.model import ClientId
@@ -69,9 +70,10 @@ class Clients:
     def hearer(self, peer: Peer, hello: ClientHello) -> Callable[[bytes | None], None]:
         return partial(self.hear, hello.client, peer)
 
-    def tell(self, client: ClientId, message: ToClient) -> None:
-        known = self._clients.get(client)
+    def tell(self, command: TellClient) -> None:
+        known = self._clients.get(command.client)
         if known is not None:
+            message = command.message
             self._board.send(known.peer, self._completed(message) if isinstance(message, Status) else message)
 
     def drop(self, client: ClientId) -> None:

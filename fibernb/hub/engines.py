@@ -11,8 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from fibernb.core.commands import TellEngine
 from fibernb.core.events import EngineAttached, EngineExited, EngineUnreachable, LiveEngine, StartFailed
-from fibernb.core.messages import Run, ToEngine
+from fibernb.core.messages import Run
 from fibernb.core.scheduler import Scheduler
 from fibernb.hub.switchboard import Switchboard
 from fibernb.hub.timers import Timers
@@ -96,9 +97,10 @@ class Engines:
         elif engine.attached:
             self._scheduler.engine_message(id_, codec.from_engine.decode(data), self._clock())
 
-    def tell(self, id_: EngineId, message: ToEngine) -> None:
-        engine = self._engines.get(id_)
+    def tell(self, command: TellEngine) -> None:
+        engine = self._engines.get(command.engine)
         if engine is not None:
+            message = command.message
             self._board.send(engine.data if isinstance(message, Run) else engine.control, message)
 
     def start_failed(self, engines: list[EngineId], reason: str) -> None:

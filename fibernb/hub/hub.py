@@ -49,8 +49,8 @@ class Hub:
         self._farewell_said = False
         self._child_ended = False
         self._carriers: Final[dict[type, Callable[[Any], None]]] = {
-            commands.TellClient: lambda told: self._clients.tell(told.client, told.message),
-            commands.TellEngine: lambda told: self._engines.tell(told.engine, told.message),
+            commands.TellClient: self._clients.tell,
+            commands.TellEngine: self._engines.tell,
             commands.StartEngine: self._node.fork,
             commands.KillEngine: lambda kill: self._node.kill(kill.engine),
             commands.SignalEngine: lambda order: self._node.signal(order.engine, order.signal),
@@ -80,9 +80,10 @@ class Hub:
         if self._child_ended:
             self._child_ended = False
             self._node.check()
-        for action in self._timers.take_due(self._clock()):
+        now = self._clock()
+        while (action := self._timers.pop_due(now)) is not None:
             action()
-        self._carry_out()
+        self._carry_out(now)
 
     def stop(self, reason: str) -> None:
         """End the cluster after this turn. May be called from a signal handler."""
@@ -109,11 +110,13 @@ class Hub:
 
     def _patience_s(self) -> float | None:
         now = self._clock()
-        dues = [due for due in (self._scheduler.next_wakeup(now), self._timers.next_due()) if due is not None]
-        return max(0.0, min(dues) - now) if dues else None
+        due, other = self._scheduler.next_wakeup(now), self._timers.next_due()
+        if due is None or (other is not None and other < due):
+            due = other
+        return None if due is None else max(0.0, due - now)
 
-    def _carry_out(self) -> None:
-        for command in self._scheduler.drain(self._clock()):
+    def _carry_out(self, now: float) -> None:
+        for command in self._scheduler.drain(now):
             self._carriers[type(command)](command)
         self._node.flush()
         self._store.flush()

@@ -42,8 +42,14 @@ def launch(config: Config, *, directory: Path | None = None, resume: bool = Fals
     """
     if resume:
         return _resume(directory, config)
+    is_new = directory is None
     directory = directory or _new_directory(config)
-    lock = place.take_lock(directory)
+    try:
+        lock = place.take_lock(directory)
+    except ClusterError:
+        if is_new:
+            directory.rmdir()  # there is nothing in it, and nobody who would remove it
+        raise
     if lock is None:
         raise ClusterError(f"there is a cluster in {directory} already: attach to it, or stop it")
     try:

@@ -45,11 +45,11 @@ class Switchboard:
 
     def turn(self, timeout_s: float | None) -> None:
         """Wait for something to arrive and have it heard."""
-        arrivals = self._listener.poll(0.0 if self._undeliverable else timeout_s)
-        for peer, data in arrivals:
+        for peer, data in self._listener.poll(0.0 if self._undeliverable else timeout_s):
             self._hear(peer, data)
         self._dropped.clear()
-        self._drop_undeliverable()
+        if self._undeliverable:
+            self._drop_undeliverable()
 
     def admit(self, peer: Peer, hears: Hears, *, privileged: bool = False) -> None:
         """From now on ``hears`` gets what this peer sends, a ``privileged`` one even while others are held."""
@@ -114,22 +114,21 @@ class Switchboard:
         hears = self._hearers.get(peer)
         if self._held is not None and self._must_wait(peer, hears is not None):
             self._held.append((peer, data))
-        elif hears is not None:
-            self._listen_to(peer, hears, data)
-        elif data is not None and peer not in self._dropped:
-            self._stranger(peer, data)
+        elif hears is None:
+            if data is not None and peer not in self._dropped:
+                self._stranger(peer, data)
+        elif data is None:
+            self._forget(peer)
+            hears(None)
+        else:
+            try:
+                hears(data)
+            except ProtocolError as error:
+                hears(None)
+                self.refuse(peer, Refused(kind="protocol", reason=str(error)))
 
     def _must_wait(self, peer: Peer, is_known: bool) -> bool:
         return peer in self._postponed or (is_known and peer not in self._privileged)
-
-    def _listen_to(self, peer: Peer, hears: Hears, data: bytes | None) -> None:
-        if data is None:
-            self._forget(peer)
-        try:
-            hears(data)
-        except ProtocolError as error:
-            hears(None)
-            self.refuse(peer, Refused(kind="protocol", reason=str(error)))
 
     def _drop_undeliverable(self) -> None:
         peers, self._undeliverable = self._undeliverable, []

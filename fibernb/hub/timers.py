@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 
 class Timers:
@@ -20,6 +20,6 @@ class Timers:
     def next_due(self) -> float | None:
         return self._queue[0][0] if self._queue else None
 
-    def take_due(self, now: float) -> Iterator[Callable[[], None]]:
-        while self._queue and self._queue[0][0] <= now:
-            yield heapq.heappop(self._queue)[2]
+    def pop_due(self, now: float) -> Callable[[], None] | None:
+        """The next action that is due, which is the caller's to do; None when there is none."""
+        return heapq.heappop(self._queue)[2] if self._queue and self._queue[0][0] <= now else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fibernb.serialize.apart import Apart
 from fibernb.serialize.calls import dumps_call, loads_call, pack_call, stowed_call
-from fibernb.serialize.failures import dumps_error, fields_of, loads_error, set_fields
+from fibernb.serialize.failures import dumps_error, fields_of, loads_error, set_fields, told_error
 from fibernb.serialize.functions import content_digest, dumps_function, loads_function
 from fibernb.serialize.stores import BlockGone, Sink, Source
 from fibernb.serialize.values import Packed, Pickled, Unpicklable, dumps, loads, pack
@@ -36,4 +36,5 @@ __all__ = [
     "pack_call",
     "set_fields",
     "stowed_call",
+    "told_error",
 ]

@@ -10,13 +10,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fibernb.errors import SerializationError
 from fibernb.model import ObjectId
 from fibernb.serialize.pickling import PROTOCOL
 from fibernb.serialize.stores import Sink, Source
 from fibernb.serialize.values import Packed, dumps, is_plain, loads, pack, pack_plain
+
+NO_ARGUMENTS: Final = Packed(pickle.dumps(((),), PROTOCOL))
 
 
 class _Parted(NamedTuple):
@@ -41,8 +43,11 @@ def pack_call(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], is_ref: type, sink: Sink | None
 ) -> tuple[Packed, tuple[ObjectId, ...]]:
     """As `dumps_call`, with large buffers in the store, and the references noted that stand inside of arguments."""
-    if not kwargs and is_plain(args):
-        return pack_plain((args,), sink), ()
+    if not kwargs:
+        if not args:
+            return NO_ARGUMENTS, ()
+        if is_plain(args):
+            return pack_plain((args,), sink), ()
     parts, deps = _part(args, kwargs, is_ref)
     with _paths_of_arguments():
         return pack(parts, "", sink), deps
@@ -73,6 +78,8 @@ def _paths_of_arguments() -> Iterator[None]:
         for step, name in (("[0]", "args"), ("[1]", "kwargs")):
             if text.startswith(step):
                 raise SerializationError(name + text.removeprefix(step)) from error.__cause__
+        if text.startswith(":"):  # it is only all of them together
+            raise SerializationError(f"the arguments{text}") from error.__cause__
         raise
 
 

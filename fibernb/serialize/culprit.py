@@ -14,6 +14,7 @@ from fibernb.serialize.pickling import PROTOCOL, Pickler
 
 MAX_DEPTH: Final = 50
 MAX_TRIALS: Final = 20_000
+TO_AN_ARGUMENT: Final = 2  # steps from the pickled parts of a call (which have no name) to one of its arguments
 ADVICE: Final = "make it where it is used, or let its owner leave it out (__getstate__)"
 
 Part: TypeAlias = tuple[str, Any]  # how the part is written behind the path of the whole, and the part
@@ -26,7 +27,8 @@ def explain(value: object, name: str, error: Exception) -> SerializationError:
     if isinstance(error, SerializationError):
         return error
     if isinstance(error.__cause__, RecursionError) or isinstance(error, RecursionError):
-        return SerializationError(f"{name}: nested too deeply to be pickled: pass it in parts, or flat")
+        path, _ = _Search().deepest(name, value, error, 0 if name else TO_AN_ARGUMENT)
+        return SerializationError(f"{path}: nested too deeply to be pickled: pass it in parts, or flat")
     path, cause = _Search().deepest(name, value, error)
     is_plain = isinstance(cause, TypeError | pickle.PicklingError)  # else it comes from the value's own code
     return SerializationError(f"{path}: {cause}: {ADVICE}" if is_plain else f"{path}: {cause}")
@@ -44,9 +46,9 @@ class _Search:
         self._seen: dict[int, Any] = {}  # keeps what it has seen alive, so that ids stay unique
         self._trials = 0
 
-    def deepest(self, path: str, value: Any, error: Exception) -> tuple[str, Exception]:
-        """Path and error of the smallest part that fails by itself."""
-        for _ in range(MAX_DEPTH):
+    def deepest(self, path: str, value: Any, error: Exception, steps: int = MAX_DEPTH) -> tuple[str, Exception]:
+        """Path and error of the smallest part that fails by itself, so many steps down at most."""
+        for _ in range(steps):
             failing = self._failing_part(value)
             if failing is None:
                 break

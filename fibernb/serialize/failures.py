@@ -8,6 +8,9 @@ An exception is sent in several forms, and the receiver takes the first one that
    member;
 3. a stand-in: a class of the same name that derives from the nearest base which the receiver can import, so that
    ``except ValueError`` still matches, with the original text.
+
+Ahead of the pickle stands what kind of exception it is and how its text begins, so that who passes it on can tell
+people without unpickling anything.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import contextlib
 import functools
 import importlib
 import pickle
+import struct
 import types
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -26,7 +30,7 @@ from fibernb.serialize.values import Unpicklable, dumps, loads
 
 Form: TypeAlias = tuple[str, Any]
 
-# What pickle.dumps makes of this is the wire form: the forms of the exception, the text of its traceback.
+# What pickle.dumps makes of this is in the wire form: the forms of the exception, the text of its traceback.
 Account: TypeAlias = tuple[list[Form], str]
 
 _FIELD_TYPES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -35,14 +39,29 @@ _FIELD_TYPES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _NOT_SENT: Final = frozenset({"obj", "exceptions", "__weakref__", "__dict__"})
 
 
+SHORT_CHARACTERS: Final = 200  # of what is told of an exception in short
+_HEAD: Final = struct.Struct("<BH")  # the mark, and how many bytes what is told in short has
+_MARK: Final = 0x03  # no other value begins with it: see `frames`
+
+
 def dumps_error(error: BaseException, traceback_text: str = "") -> bytes:
     """Pickle an exception and the text of its traceback; never fails."""
-    return pickle.dumps((_forms_of(error), traceback_text), PROTOCOL)
+    short = _short(error).encode("utf-8", "backslashreplace")
+    return b"".join((_HEAD.pack(_MARK, len(short)), short, pickle.dumps((_forms_of(error), traceback_text), PROTOCOL)))
+
+
+def told_error(data: bytes) -> str:
+    """Of what `dumps_error` gave: the type and the first line of the text, cut; unpickles nothing. Empty for others."""
+    if len(data) < _HEAD.size or data[0] != _MARK:
+        return ""
+    _, length = _HEAD.unpack_from(data)
+    return bytes(data[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace")
 
 
 def loads_error(data: bytes) -> BaseException:
     """The exception, with a `RemoteTraceback` of the text as its ``__cause__``."""
-    forms, text = pickle.loads(data)
+    _, length = _HEAD.unpack_from(data)
+    forms, text = pickle.loads(memoryview(data)[_HEAD.size + length :])
     error = _revive(forms)
     if text:
         error.__cause__ = RemoteTraceback(text)
@@ -50,6 +69,12 @@ def loads_error(data: bytes) -> BaseException:
 
 
 # ---- sending --------------------------------------------------------------------------------------------
+
+
+def _short(error: BaseException) -> str:
+    first_line = next(filter(None, map(str.strip, _text_of(error)[:10_000].splitlines())), "")
+    told = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+    return told if len(told) <= SHORT_CHARACTERS else f"{told[: SHORT_CHARACTERS - 1]}…"
 
 
 def _forms_of(error: BaseException) -> list[Form]:

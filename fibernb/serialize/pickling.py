@@ -12,7 +12,7 @@ Some things differ from cloudpickle itself:
   tracebacks can show them.
 - Functions of `random` and `numpy.random` (``from random import random``) are methods of a hidden generator. They go by
   name: else every engine would get a copy of that generator, and draw the same.
-- Arrays of numpy that numpy would copy into the pickle leave it as buffers too.
+- Arrays of numpy that numpy would copy into the pickle leave it as buffers too, and masked ones keep their hard mask.
 - Structures of `ctypes` go by value as other classes do.
 - Functions under `functools.cache` and `functools.lru_cache` go by value where the plain function would.
 """
@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from cloudpickle import cloudpickle
 
-from fibernb.serialize.arrays import reduce_array
+from fibernb.serialize.arrays import reduce_array, reduce_masked
 from fibernb.serialize.ctypes_classes import CTYPES, is_ctypes_field, reduce_ctypes_class
 
 PROTOCOL: Final = 5
@@ -95,6 +95,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return reduce_array(value)
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
             return _reduce_method(value)
+        if (hard := reduce_masked(value)) is not NotImplemented:
+            return hard
         if isinstance(value, type) and CTYPES in (value.__module__, type(value).__module__):
             by_parts = reduce_ctypes_class(value)
             if by_parts is not None:

@@ -172,18 +172,20 @@ class Catalog:
 
     def memory_short(self, now: float) -> None:
         """The system needs memory: give back what is not in use at the end of the arena, and warm nothing for now."""
-        before = self._room.arena.size_bytes
         size = self._room.shrink(now)
-        if size < before:
+        if size is not None:
             self.orders.append(Shrink(size_bytes=size))
 
     # ---- ends of orders ----------------------------------------------------------------------------------
 
-    def grown(self, size_bytes: int, problem: str, now: float) -> None:
+    def grown(self, size_bytes: int, problem: str, now: float, *, ahead: bool) -> None:
         """The arena has grown to this size, which is less than was ordered if there is a problem."""
-        self._room.grown(size_bytes, problem, now)
+        self._room.grown(size_bytes, problem, now, ahead=ahead)
         self._advance(now)
         self._warm_ahead(now)
+
+    def shrunk(self) -> None:
+        self._room.shrunk()
 
     def spilled(self, id_: BlockId, problem: str, now: float) -> None:
         block = self._blocks.get(id_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -14,7 +15,8 @@ from fibernb.store.mapping import Mapping
 from fibernb.store.memory import Account
 
 ARENA_NAME: Final = "fibernb-store"
-STEP_BYTES: Final = 16 * 2**20  # of the arena, for which memory is asked at a time
+STEP_BYTES: Final = 16 * 2**20  # of the arena, for which memory is asked at a time,
+AHEAD_STEP_BYTES: Final = 4 * 2**20  # or ahead of need
 THREADS: Final = 2
 RESERVE_SHARE: Final = 0.1  # of the memory stays free when the arena grows for a value, so that no engine is stopped,
 AHEAD_RESERVE_SHARE: Final = 0.25  # or ahead of need
@@ -42,15 +44,27 @@ class Arena:
         self._accounts = accounts
         self._threads = ThreadPoolExecutor(THREADS, "fibernb-warm")
         self.size_bytes = 0  # of the part that has memory
+        self._lock = threading.Lock()
 
-    def grow(self, size_bytes: int, ahead: bool = False) -> str:
+    def grow(self, size_bytes: int) -> str:
         """Provide memory up to this size, as far as there is some. Returns what the problem is, if there is one."""
-        while self.size_bytes < size_bytes:
-            step = min(STEP_BYTES * THREADS, size_bytes - self.size_bytes)
-            problem = self._short_of(step, AHEAD_RESERVE_SHARE if ahead else RESERVE_SHARE) or self._provide(step)
+        return self._grow(size_bytes, STEP_BYTES * THREADS, RESERVE_SHARE, self._provide)
+
+    def grow_ahead(self, size_bytes: int) -> str:
+        """As `grow`, for what nobody waits for: by the calling thread alone, a little at a time.
+
+        Another thread may call `grow` meanwhile, but not `shrink`.
+        """
+        return self._grow(size_bytes, AHEAD_STEP_BYTES, AHEAD_RESERVE_SHARE, self._provide_part)
+
+    def _grow(self, size_bytes: int, step_bytes: int, reserve: float, provide: Callable[[int, int], str]) -> str:
+        while (begin := self.size_bytes) < size_bytes:
+            step = min(step_bytes, size_bytes - begin)
+            problem = self._short_of(step, reserve) or provide(begin, step)
             if problem:
                 return problem
-            self.size_bytes += step
+            with self._lock:
+                self.size_bytes = max(self.size_bytes, begin + step)
         return ""
 
     def shrink(self, size_bytes: int) -> None:
@@ -72,10 +86,10 @@ class Arena:
                 )
         return ""
 
-    def _provide(self, step: int) -> str:
+    def _provide(self, begin: int, step: int) -> str:
         half = -(-step // THREADS)
         half += -half % os.sysconf("SC_PAGESIZE")
-        begin, end = self.size_bytes, self.size_bytes + step
+        end = begin + step
         parts = [(at, min(half, end - at)) for at in range(begin, end, half)]
         problems = list(self._threads.map(lambda part: self._provide_part(*part), parts))
         return next((problem for problem in problems if problem), "")

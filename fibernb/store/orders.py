@@ -24,7 +24,7 @@ class Grow(Struct, frozen=True, kw_only=True):
 
 
 class Shrink(Struct, frozen=True, kw_only=True):
-    """Give back the memory of the arena behind this size."""
+    """Give back the memory of the arena behind this size. Answered by `Catalog.shrunk`."""
 
     size_bytes: int
 

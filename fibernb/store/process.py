@@ -17,7 +17,7 @@ from fibernb.store import memory, sizes, talk
 from fibernb.store.catalog import Catalog
 from fibernb.store.deposits import Deposits
 from fibernb.store.files import Arena, SpillFile
-from fibernb.store.orders import Answer, BringBack, Grow, Order, SpillOut
+from fibernb.store.orders import Answer, BringBack, Grow, Order, Shrink, SpillOut
 from fibernb.store.work import Ended, Work
 from fibernb.transport.protocol import Arrival, Peer
 from fibernb.transport.unix import adopt
@@ -246,7 +246,9 @@ class Store:
     def _take_end(self, ended: Ended, now: float) -> None:
         order, problem = ended
         if isinstance(order, Grow):
-            self._catalog.grown(self._arena.size_bytes, problem, now)
+            self._catalog.grown(self._arena.size_bytes, problem, now, ahead=order.ahead)
+        elif isinstance(order, Shrink):
+            self._catalog.shrunk()
         elif isinstance(order, SpillOut):
             self._catalog.spilled(order.block, problem, now)
         elif isinstance(order, BringBack):

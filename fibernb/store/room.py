@@ -35,7 +35,8 @@ class Room:
         self.spill_problem = ""
         self.retry_at = 0.0  # when the arena may grow again
         self._growing = False
-        self._growing_ahead = False
+        self._growing_ahead = False  # which may well take long, and nobody waits for it
+        self._shrinking = False
         self._ahead_at = 0.0
 
     # ---- the arena grows ---------------------------------------------------------------------------------
@@ -54,25 +55,36 @@ class Room:
         """The size to which the arena should grow for what may come; None for not now."""
         lacks = self.arena.largest_free_bytes < self.limits.ahead_bytes
         target = min(self.arena.size_bytes + STEP_BYTES, self.limits.arena_bytes)
-        if self._growing or not lacks or now < self._ahead_at or target <= self.arena.size_bytes:
+        busy = self._growing or self._growing_ahead or self._shrinking
+        if busy or not lacks or now < self._ahead_at or target <= self.arena.size_bytes:
             return None
-        self._growing = self._growing_ahead = True
+        self._growing_ahead = True
         return target
 
-    def grown(self, size_bytes: int, problem: str, now: float) -> None:
+    def grown(self, size_bytes: int, problem: str, now: float, *, ahead: bool) -> None:
         """What the arena has got; a problem counts for a while."""
         self.arena.extend(size_bytes)
         if problem:
             self._ahead_at = now + GROWTH_RETRY_S
-        if not self._growing_ahead:
+        if ahead:
+            self._growing_ahead = False
+        else:
             self.growth_problem = problem
             self.retry_at = self._ahead_at if problem else 0.0
-        self._growing = self._growing_ahead = False
+            self._growing = False
 
-    def shrink(self, now: float) -> int:
-        """Give up what is free at the end of the arena, unless it is just growing. Returns its size."""
+    def shrink(self, now: float) -> int | None:
+        """Give up what is free at the end of the arena, unless it is just growing. Returns the size to shrink to."""
         self._ahead_at = now + GROWTH_RETRY_S
-        return self.arena.size_bytes if self._growing else self.arena.cut()
+        before = self.arena.size_bytes
+        if self._growing or self._growing_ahead or self.arena.cut() == before:
+            return None
+        self._shrinking = True
+        return self.arena.size_bytes
+
+    def shrunk(self) -> None:
+        """The memory has been given back."""
+        self._shrinking = False
 
     # ---- blocks move out ---------------------------------------------------------------------------------
 

@@ -1,7 +1,13 @@
-"""Carries out the orders of the catalog that take time, each kind in a thread of its own."""
+"""Carries out the orders of the catalog that take time, each kind in a thread of its own.
+
+Memory that nobody waits for is provided by a thread that runs only where a core has nothing else to do: so a store that
+has just begun is in nobody's way. It is never waited for by those who need memory.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -25,7 +31,7 @@ class Ended(NamedTuple):
 
 
 class Work:
-    """Two threads: one sees to the arena's memory, one moves blocks.
+    """Three threads: two see to the arena's memory, that which is needed and that which may be, and one moves blocks.
 
     Parameters
     ----------
@@ -37,13 +43,21 @@ class Work:
         self._spill = spill
         self._wake = wake
         self._memory: queue.SimpleQueue[Memory | Move] = queue.SimpleQueue()
+        self._ahead: queue.SimpleQueue[Memory | Move] = queue.SimpleQueue()
         self._moves: queue.SimpleQueue[Memory | Move] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-        for name, orders in (("fibernb-memory", self._memory), ("fibernb-moves", self._moves)):
-            threading.Thread(target=self._serve, args=(orders,), name=name, daemon=True).start()
+        for name, serve, orders in (
+            ("fibernb-memory", self._serve, self._memory),
+            ("fibernb-ahead", self._serve_idly, self._ahead),
+            ("fibernb-moves", self._serve, self._moves),
+        ):
+            threading.Thread(target=serve, args=(orders,), name=name, daemon=True).start()
 
     def begin(self, order: Memory | Move) -> None:
-        (self._memory if isinstance(order, Memory) else self._moves).put(order)
+        if isinstance(order, Grow) and order.ahead:
+            self._ahead.put(order)
+        else:
+            (self._memory if isinstance(order, Memory) else self._moves).put(order)
 
     def ended(self) -> list[Ended]:
         """What has ended since the last time."""
@@ -51,6 +65,13 @@ class Work:
         while not self._ended.empty():
             found.append(self._ended.get())
         return found
+
+    def _serve_idly(self, orders: queue.SimpleQueue[Memory | Move]) -> None:
+        """In a thread that gives way to all others. Where that cannot be had, it takes its turns as they do."""
+        if hasattr(os, "SCHED_IDLE"):
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # 0: of this thread
+        self._serve(orders)
 
     def _serve(self, orders: queue.SimpleQueue[Memory | Move]) -> None:
         while True:
@@ -60,7 +81,7 @@ class Work:
 
     def _carry_out(self, order: Memory | Move) -> str:
         if isinstance(order, Grow):
-            return self._arena.grow(order.size_bytes, order.ahead)
+            return (self._arena.grow_ahead if order.ahead else self._arena.grow)(order.size_bytes)
         if isinstance(order, Shrink):
             self._arena.shrink(order.size_bytes)
             return ""

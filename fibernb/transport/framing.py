@@ -23,6 +23,7 @@ from itertools import islice
 from typing import Final
 
 PREFIX: Final = struct.Struct("<Q")
+HEAD: Final = PREFIX.size
 MARK: Final = 0x464E4231 << 32  # "FNB1"
 
 LARGE_BYTES: Final = 16 * 1024  # an incomplete message from this size on gets memory of its own
@@ -32,6 +33,9 @@ GATHER_BUFFERS: Final = 64  # at most in one system call
 # Plain numbers, since combining the enumeration's members is slow.
 NO_WAIT: Final = int(socket.MSG_DONTWAIT)
 NO_SIGNAL: Final = int(getattr(socket, "MSG_NOSIGNAL", 0))  # a broken link is an error, never a SIGPIPE
+
+
+_prefix_of: Final = PREFIX.unpack_from
 
 
 class FrameError(Exception):
@@ -48,7 +52,7 @@ class Inbox:
         system call receives of small messages.
     """
 
-    __slots__ = ("_counts", "_held", "_large", "_rest", "_scratch", "ended", "max_bytes", "ready")
+    __slots__ = ("_counts", "_large", "_rest", "_scratch", "ended", "held", "max_bytes", "ready")
 
     def __init__(self, max_bytes: int, scratch: memoryview) -> None:
         self.max_bytes = max_bytes
@@ -57,13 +61,13 @@ class Inbox:
         self._scratch = scratch
         self._counts: list[int] = []  # received but not yet cut: at most one
         self._rest = b""  # the beginning of a message
-        self._held = False
+        self.held = False  # a message over the limit came behind others, which may change the limit when they are heard
         self._large: _LargeMessage | None = None
 
     @property
-    def held(self) -> bool:
-        """A message over the limit came behind others, which have to be heard first: they may change the limit."""
-        return self._held
+    def keeps(self) -> bool:
+        """Whether there is something here that the next `take`, or a further `read`, would give."""
+        return bool(self.ready or self.held or self._counts)
 
     def take(self) -> list[bytes]:
         """The whole messages, which are the caller's from now on."""
@@ -76,17 +80,31 @@ class Inbox:
 
         Raises `FrameError`; what the system call raises goes through.
         """
+        if self._rest or self._counts or self._large is not None:
+            self._read_on(stream, flags)
+            return
+        scratch = self._scratch
+        self._counts.extend(map(stream.recv_into, (scratch,), (0,), (flags,)))
+        count = self._counts[0]
+        if count > HEAD and _prefix_of(scratch)[0] ^ MARK == count - HEAD <= self.max_bytes:
+            message = bytes(scratch[HEAD:count])  # one and no more: the usual case
+            self._counts, self.ready = [], [message]
+        else:
+            self._read_on(stream, flags)
+
+    def _read_on(self, stream: socket.socket, flags: int) -> None:
+        """As `read`, where something was received before, or something else than one whole message."""
         if self._large is not None:
             self._read_large(self._large, stream, flags)
             return
         rest, scratch = self._rest, self._scratch
         beginning = len(rest)
-        if not self._held and not self._counts:
+        if not self.held and not self._counts:
             self._counts.extend(map(stream.recv_into, (scratch[beginning:],), (0,), (flags,)))
         count = sum(self._counts)
         if beginning:
             scratch[:beginning] = rest
-        if count or self._held:
+        if count or self.held:
             self._cut(scratch[: beginning + count])
         else:
             self.ended = True
@@ -101,22 +119,22 @@ class Inbox:
     def _cut(self, data: memoryview) -> None:
         messages: list[bytes] = []
         start, size, length, held = 0, len(data), 0, False
-        while size - start >= PREFIX.size:
-            length = PREFIX.unpack_from(data, start)[0] ^ MARK
+        while size - start >= HEAD:
+            length = _prefix_of(data, start)[0] ^ MARK
             held = length > self.max_bytes
-            end = start + PREFIX.size + length
+            end = start + HEAD + length
             if held or end > size:
                 break
-            messages.append(bytes(data[start + PREFIX.size : end]))
+            messages.append(bytes(data[start + HEAD : end]))
             start = end
         if held and not messages:
             raise FrameError(f"a message of {length:,} bytes, where {self.max_bytes:,} are allowed")
         rest, large = data[start:], None
-        if not held and length >= LARGE_BYTES and len(rest) >= PREFIX.size:
-            large = _LargeMessage(length, rest[PREFIX.size :])
+        if not held and length >= LARGE_BYTES and len(rest) >= HEAD:
+            large = _LargeMessage(length, rest[HEAD:])
             rest = rest[:0]
         kept = bytes(rest)
-        self._counts, self._rest, self._held, self._large, self.ready = [], kept, held, large, messages
+        self._counts, self._rest, self.held, self._large, self.ready = [], kept, held, large, messages
 
 
 class _LargeMessage:
@@ -166,8 +184,9 @@ class Outbox:
         return bool(self._buffers)
 
     def push(self, message: bytes) -> None:
-        prefix = PREFIX.pack(MARK | len(message))
-        if len(message) <= JOIN_BYTES:
+        size = len(message)
+        prefix = PREFIX.pack(MARK | size)
+        if size <= JOIN_BYTES:
             self._buffers.append(prefix + message)
         else:
             self._buffers.extend((prefix, message))
@@ -175,6 +194,14 @@ class Outbox:
     def write(self, stream: socket.socket, flags: int = 0) -> bool:
         """Send as much as one system call takes; whether all has gone. What the system call raises goes through."""
         buffers = self._buffers
+        if len(buffers) == 1 and not self._counts and not self._offset:  # the usual case
+            self._counts.extend(map(stream.send, buffers, (flags | NO_SIGNAL,)))
+            if self._counts[0] == len(buffers[0]):
+                del buffers[0]
+                self._counts = []
+                return True
+            self._settle()
+            return False
         if self._counts or self._offset:
             self._settle()
         if not buffers:

@@ -36,10 +36,14 @@ class Link(Protocol):
         `NotConnected` when the link is gone and everything that had arrived has been returned.
         """
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing that has arrived is inside of the link, so that ``fileno`` tells of all that there is."""
+
     def fileno(self) -> int:
         """A descriptor to poll: readable when ``receive(0)`` may have something.
 
-        Call ``receive(0)`` once before waiting on it.
+        Call ``receive(0)`` once before waiting on it, unless the link is ``quiet``.
         """
 
     def close(self) -> None:

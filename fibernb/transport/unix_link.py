@@ -45,7 +45,8 @@ class UnixLink:
     def send(self, message: bytes) -> None:
         try:
             with self._sending:
-                self._require_open()
+                if self._closed:
+                    self._require_open()
                 self._outbox.push(message)
                 while not self._outbox.write(self._socket):
                     continue
@@ -70,6 +71,10 @@ class UnixLink:
                 if self._closed:
                     self._close_descriptor()
         return self._inbox.take()
+
+    @property
+    def quiet(self) -> bool:
+        return not self._inbox.keeps and not self._outbox
 
     def fileno(self) -> int:
         self._require_open()
@@ -98,15 +103,15 @@ class UnixLink:
 
     def _fill(self, timeout_s: float | None) -> None:
         """Read until there is a message, or the time is over."""
-        inbox, deadline = self._inbox, None
-        if timeout_s is not None:
-            deadline = time.monotonic() + timeout_s
+        inbox = self._inbox
+        deadline = time.monotonic() + timeout_s if timeout_s else None
         while not inbox.ready:
-            self._require_open()
+            if self._closed:
+                self._require_open()
             if inbox.ended:
                 raise NotConnected(f"the link to {self._address} is gone: the other side has ended or hung up")
             unsent = bool(self._outbox) and not self._finish_sending()
-            if deadline is None and not unsent:
+            if timeout_s is None and not unsent:
                 inbox.read(self._socket)
             elif timeout_s == 0:
                 if not self._read_now():

@@ -122,22 +122,20 @@ class UnixListener:
         if self._closed:
             raise NotConnected(f"the listener at {self.address} has been closed")
         arrivals: list[Arrival] = []
-        self._judge_held(arrivals)
+        if self._held:
+            self._judge_held(arrivals)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not arrivals:
+        left_s = timeout_s
+        while not arrivals and not self._serve(left_s, arrivals) and left_s != 0.0:
             left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            woken = self._serve(left_s, arrivals)
-            if woken or left_s == 0.0:
-                break
         return arrivals
 
     def send(self, peer: Peer, message: bytes) -> None:
         connection = self._by_peer.get(peer)
         if connection is None or connection.dropped:
             return
-        behind = bool(connection.outbox)
         connection.outbox.push(message)
-        if not behind:
+        if connection.interest == READ:  # else it waits for room, behind others
             self._write(connection)
 
     def send_descriptor(self, peer: Peer, message: bytes, fd: int) -> bool:
@@ -200,7 +198,7 @@ class UnixListener:
     # ---- what is ready -----------------------------------------------------------------------------------
 
     def _serve(self, timeout_s: float | None, arrivals: list[Arrival]) -> bool:
-        """Wait for descriptors and do what they are ready for; whether `wake` was called."""
+        """Wait for descriptors and do what they are ready for; whether something has arrived, or `wake` was called."""
         woken = False
         for fd, mask in self._poller.poll(timeout_s):
             connection = self._by_fd.get(fd)
@@ -211,7 +209,7 @@ class UnixListener:
                 woken = True
             else:
                 self._accept()
-        return woken
+        return woken or bool(arrivals)
 
     def _serve_peer(self, connection: _Connection, mask: int, arrivals: list[Arrival]) -> None:
         if connection.dropped:
@@ -219,7 +217,7 @@ class UnixListener:
             return
         if mask & WRITE:
             self._write(connection)
-        if mask & ~WRITE:
+        if mask != WRITE:
             self._read(connection, arrivals)
 
     def _accept(self) -> None:
@@ -269,7 +267,7 @@ class UnixListener:
             inbox.ended = True
         except OSError:
             inbox.ended = True  # such as a reset: the peer went without reading what we sent
-        arrivals.extend(Arrival(peer, message) for message in inbox.take())
+        arrivals += [Arrival(peer, message) for message in inbox.take()]
         if inbox.ended:
             self._forget(connection)
             arrivals.append(Arrival(peer, None))
@@ -287,7 +285,7 @@ class UnixListener:
             connection.outbox = Outbox()  # the peer has gone; reading will tell
         if connection.dropped:
             self._forget(connection)
-        else:
+        elif connection.interest != READ:
             self._watch(connection, READ)
 
     def _watch(self, connection: _Connection, interest: int) -> None:

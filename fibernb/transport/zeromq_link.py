@@ -66,6 +66,10 @@ class ZeroMQLink:
         self._arrived = []
         return arrived
 
+    @property
+    def quiet(self) -> bool:
+        return False  # its descriptor tells of changes only
+
     def fileno(self) -> int:
         self._require_open()
         return self._selector.fileno()

@@ -47,7 +47,9 @@ ALIASES: Final = {  # Ray's name to ours
     "num_restarts": "restarts",
     "worker_id": "engine",
     "object_size": "size_bytes",
+    "error_message": "error",
 }
+MOST_ERRORS: Final = 5  # of one function in a summary, the most frequent ones
 PREDICATES: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": lambda found, wanted: found == wanted,
     "!=": lambda found, wanted: found != wanted,
@@ -71,7 +73,10 @@ class Row(dict[str, Any]):
 
 
 def list_tasks(*, filters: Sequence[Filter] | None = None, limit: int = LIMIT, **ignored: Any) -> list[Row]:
-    """Tasks and calls of actors: those that have not ended, then the latest that have."""
+    """Tasks and calls of actors: those that have not ended, then the latest that have.
+
+    ``error`` of one that failed or was cancelled: the type of the exception and the first line of its message.
+    """
     return _rows("tasks", filters, limit, ignored)
 
 
@@ -137,15 +142,26 @@ get_worker: Final = get_engine
 
 
 def summarize_tasks(**ignored: Any) -> dict[str, Any]:
-    """How many tasks there are in which state, by function."""
+    """How many tasks there are in which state, by function; and with which errors, the most frequent ones."""
     rows = _rows("tasks", None, ALL, ignored)
     of_actors = sum(1 for row in rows if row.get("actor_id"))
-    return _summary(
+    told = _summary(
         rows,
         "func_or_class_name",
         "name",
         {"total_tasks": len(rows) - of_actors, "total_actor_tasks": of_actors, "summary_by": "func_name"},
     )
+    for name, errors in _errors_by_function(rows).items():
+        told["cluster"]["summary"][name]["errors"] = dict(errors.most_common(MOST_ERRORS))
+    return told
+
+
+def _errors_by_function(rows: Iterable[Row]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row.get("error"):
+            found.setdefault(row["name"], Counter())[row["error"]] += 1
+    return found
 
 
 def summarize_actors(**ignored: Any) -> dict[str, Any]:

@@ -159,7 +159,9 @@ def test_mistakes_are_told_where_they_are_made(session: Session) -> None:
         counter.add.remote(1, 2)
     with pytest.raises(AttributeError, match=r"no method 'ad'\. Did you mean 'add'"):
         _ = counter.ad
-    with pytest.raises(AttributeError, match="State is read by a method"):
+    with pytest.raises(
+        AttributeError, match="State is read by a method that returns it; an actor has the methods that its class had"
+    ):
         _ = counter.value
     with pytest.raises(SerializationError, match=r"args\[0\]"):
         counter.add.remote([threading.Lock()])

@@ -22,6 +22,19 @@ from fibernb.hub.connection import Connection
 from tests.client.fake_hub import FakeCells, FakeConnector, FakeHub
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("as_completed", ": it is fibernb.util.as_completed"),
+        ("tune", ": Ray's libraries are not part"),
+        ("nowhere", "$"),
+    ],
+)
+def test_what_is_looked_for_in_the_wrong_place(name: str, told: str) -> None:
+    with pytest.raises(AttributeError, match=f"module 'fibernb' has no attribute '{name}'{told}"):
+        getattr(fnb, name)
+
+
 @pytest.fixture
 def launched(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Config]]:
     """The settings that clusters were started or attached to with; all of them are the fake one."""

@@ -42,7 +42,7 @@ def test_names_of_ray() -> None:
         ({"lease": 5}, "'lease_s'"),
         ({"dashboard": True}, "'dashboard_"),
         ({"name_space": "x"}, "'namespace'"),
-        ({"xyzzy": 1}, "Besides workers, backend, .* it has: .*lease_s"),
+        ({"xyzzy": 1}, "It has: workers, backend, name, .*runtime_env, .*lease_s"),
     ],
 )
 def test_what_cannot_be(given: dict[str, object], message: str) -> None:

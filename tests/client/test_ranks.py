@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fibernb as fnb
@@ -95,7 +96,16 @@ def test_parts_are_those_of_numpy(count: int) -> None:
 
 def test_parts_of_what_is_no_sequence() -> None:
     assert parts(iter("abc"), 2) == [["a", "b"], ["c"]]
-    assert parts({"a": 1, "b": 2}, 2) == [["a"], ["b"]]
+    assert parts(dict.fromkeys("ab").keys(), 2) == [["a"], ["b"]]
+    with pytest.raises(TypeError, match="mapping cannot be cut into parts: scatter a list of its items"):
+        parts({"a": 1, "b": 2}, 2)
+
+
+def test_parts_of_pandas_are_joined_as_what_they_were() -> None:
+    frame = pd.DataFrame({"a": range(5), "b": list("vwxyz")}, index=pd.Index(range(10, 15), name="key"))
+    pd.testing.assert_frame_equal(join(parts(frame, 3)), frame)
+    pd.testing.assert_series_equal(join(parts(frame["a"], 2)), frame["a"])
+    assert join([frame["a"], [1]]) == [0, 1, 2, 3, 4, 1]
 
 
 def test_push_pull_and_items(cluster: Cluster, hub: FakeHub) -> None:
@@ -209,6 +219,34 @@ def test_what_was_cancelled_is_one_error_that_names_who_had_to_be_replaced() -> 
     assert failures.replacements("item", []) == ""
 
 
+def stopped_at(*places: str) -> TaskCancelled:
+    error = TaskCancelled("the task was cancelled while it ran")
+    lines = "".join(f'  File "{place}", line {number}, in f\n    f()\n' for number, place in enumerate(places, 3))
+    error.__cause__ = RemoteTraceback(f"Traceback (most recent call last):\n{lines}KeyboardInterrupt\n")
+    return error
+
+
+def test_who_was_stopped_tells_where_it_stood() -> None:
+    in_library, in_module, before = stopped_at("In[2]", "In[4]", "/lib/x.py"), stopped_at("/m.py"), TaskCancelled("")
+    deaf = TaskCancelled("it was cancelled")
+    deaf.engine_replaced = True
+    errors = {0: in_library, 1: in_module, 2: stopped_at("In[2]", "In[4]"), 3: before, 4: deaf, 5: ValueError()}
+    assert failures.stops("rank", errors) == [
+        "ranks 0, 2 stood at In[4], line 4; rank 1 stood at /m.py, line 3",
+        "rank 4 did not stop and has a new engine",
+    ]
+    assert failures.stops("item", {0: before}) == []
+
+
+def test_a_cell_whose_time_was_over_says_so() -> None:
+    stopped, other = stopped_at("In[2]"), ValueError("one")
+    assert failures.in_time("", stopped, "rank", {0: stopped}) is stopped
+    assert failures.in_time("over", other, "rank", {0: stopped, 1: other}) is other
+    over = failures.in_time("over", stopped, "rank", {0: stopped})
+    assert isinstance(over, CellTimeout)
+    assert (str(over), over.__notes__) == ("over", ["rank 0 stood at In[2], line 3"])
+
+
 def test_handles_can_be_given_to_cancel(cluster: Cluster, hub: FakeHub) -> None:
     hub.hold = True
     handle = cluster.run_cell("rank")
@@ -265,6 +303,13 @@ def test_the_line_tells_failures_apart() -> None:
     assert isinstance(failures.combined({0: error(1), 1: error(1)}, 2), ValueError)
     assert isinstance(failures.combined({0: error(1), 1: error(2)}, 2), ExceptionGroup)
     assert not hasattr(failures.combined({0: error(1)}, 1), "__notes__")
+
+
+def test_errors_whose_notes_are_none_are_combined() -> None:
+    error = ValueError("bad")
+    error.__notes__ = "abc"  # type: ignore[assignment]
+    assert failures.combined({0: error}, 2) is error
+    assert error.__notes__ == ["on rank 0 of 2"]
 
 
 def test_views_are_live(cluster: Cluster, hub: FakeHub) -> None:

@@ -44,15 +44,16 @@ def test_nodes(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_timeline_is_a_trace(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [{"rank": 0, "name": "work", "count": 3, "began_s": 1.0, "ended_s": 2.0, "failures": 0}]
+    wait = {"kind": "blocked", "rank": 0, "name": "work", "task_id": "0x1", "began_s": 1.5, "ended_s": 1.75}
+    waits = [wait]
 
     def state(_: Session, kind: str, *__: Any) -> tuple[list[dict[str, Any]], int]:
-        assert kind == "spans"
-        return rows, 1
+        return (rows, 1) if kind == "spans" else (waits, len(waits))
 
     monkeypatch.setattr(Session, "state", state)
     events = fnb.timeline()
     assert events is not None
-    (event,) = [event for event in events if event["ph"] == "X"]
-    assert (event["name"], event["dur"]) == ("work", 1e6)
+    told = [(event["cat"], event["name"], event["dur"]) for event in events if event["ph"] == "X"]
+    assert told == [("task", "work", 1e6), ("blocked", "work", 0.25e6)]
     assert fnb.timeline(str(tmp_path / "trace.json")) is None
     assert json.loads((tmp_path / "trace.json").read_text()) == events

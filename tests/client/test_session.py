@@ -16,7 +16,7 @@ import fibernb as fnb
 from fibernb import serialize
 from fibernb.client import line
 from fibernb.client.dialing import Opened
-from fibernb.client.refs import ObjectRef
+from fibernb.client.refs import ObjectRef, run_callbacks
 from fibernb.client.session import Session
 from fibernb.core import messages as m
 from fibernb.errors import GetTimeout, NotConnected, RemoteTraceback, TaskCancelled
@@ -228,6 +228,19 @@ def test_callbacks(session: Session, hub: FakeHub, caplog: pytest.LogCaptureFixt
     assert "a user's mistake" in caplog.text
     ref.add_done_callback(seen.append)
     assert seen == [4, ref]
+
+
+def test_an_interrupt_of_a_callback_does_not_cost_the_others(session: Session, hub: FakeHub) -> None:
+    hub.hold = True
+    ref = double.remote(1)
+    seen: list[object] = []
+
+    def interrupted(_: ObjectRef) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_callbacks(ref, [seen.append, interrupted, seen.append])
+    assert seen == [ref, ref]
 
 
 def test_references_compare_by_id(session: Session) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,20 @@ from fibernb.collectives.meeting import board_path, socket_path
 def boards(tmp_path: Path) -> tuple[Board, Board]:
     """The same one, as two processes see it."""
     return Board(tmp_path / "board", 3), Board(tmp_path / "board", 3, make=False)
+
+
+def test_its_room_is_on_the_disk_before_anybody_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes to a page of it that a full disk has no room for is killed, be it a notebook's kernel."""
+    Board(tmp_path / "board", 100)
+    status = (tmp_path / "board").stat()
+    assert status.st_blocks * 512 >= status.st_size > 0
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        Board(tmp_path / "other", 100)
 
 
 def test_nothing_is_known_at_first(boards: tuple[Board, Board]) -> None:

@@ -51,6 +51,9 @@ G = b"g" * 16
 class PlainErrors:
     """Error values that a test can read."""
 
+    def told(self, value: bytes) -> str:
+        return value.decode("utf-8", "replace")
+
     def worker_died(self, rank: Rank, node: str, exit_code: int | None, last_output: str, evidence: str) -> bytes:
         return f"died {rank} {node} {exit_code} {last_output} {evidence}".encode()
 

@@ -158,7 +158,7 @@ def check_nodes(board: Board) -> None:
             check_stock(bundle.stock, mine)
     for engine in board.engines.values():
         assert engine.lease is None or engine.line, "an engine that has nothing to do keeps resources"
-        assert engine.blocked <= {task.id for task in engine.line}
+        assert engine.blocked.keys() <= {task.id for task in engine.line}
 
 
 def check_stock(stock: Stock, leases: list[Lease]) -> None:

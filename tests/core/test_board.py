@@ -1,7 +1,10 @@
+import pytest
+
 from fibernb.core.board import Board, Orphan
 from fibernb.core.clients import Client
 from fibernb.core.commands import StartEngine, TellClient, TellEngine
 from fibernb.core.events import StartFailed
+from fibernb.core.functions import Function
 from fibernb.core.messages import Forget, HubStops, Release
 from fibernb.core.nodes import Node
 from fibernb.core.seats import Engine, Seat
@@ -36,6 +39,35 @@ def test_a_group_is_made_once() -> None:
     assert made.group(client, b"f", DEFAULT_OPTIONS, 77) is not group
     assert made.group(Client(6, 60.0, None), b"f", DEFAULT_OPTIONS, None) is not group
     assert made.group(client, b"unknown", DEFAULT_OPTIONS, None) is None
+
+
+def test_a_group_without_calls_is_taken_up_again_by_the_next_call_of_its_kind() -> None:
+    made = board()
+    client = Client(5, 60.0, None)
+    group = made.group(client, b"f", DEFAULT_OPTIONS, None)
+    assert group is not None
+    group.call_bytes = 1000
+    made.drop_group(group)
+    assert not made.groups
+    assert made.group(client, b"f", DEFAULT_OPTIONS, 77) is not group
+    assert made.group(client, b"f", DEFAULT_OPTIONS, None) is group
+    assert made.groups[group.key] is group
+    assert group.call_bytes == 1
+
+
+@pytest.mark.parametrize("what", ["client", "function", "tied", "listed"])
+def test_a_group_is_not_taken_up_again_when_something_is_left_of_it(what: str) -> None:
+    made = board()
+    client = Client(5, 60.0, None)
+    group = made.group(client, b"f", DEFAULT_OPTIONS, None)
+    assert group is not None
+    group.tied, group.listed = what == "tied", what == "listed"
+    made.drop_group(group)
+    if what == "function":
+        made.functions.by_digest[b"f"] = Function(b"f", b"code", "f")
+    again = made.group(Client(5, 60.0, None) if what == "client" else client, b"f", DEFAULT_OPTIONS, None)
+    assert again is not None
+    assert again is not group
 
 
 def test_dropping_groups_keeps_the_book_of_children() -> None:

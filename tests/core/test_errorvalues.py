@@ -21,6 +21,11 @@ def test_a_dead_engine() -> None:
     assert "last words" in str(error)
 
 
+def test_what_people_are_told_in_short() -> None:
+    assert ERRORS.told(ERRORS.refused("not now\nbut later")) == "TaskError: not now"
+    assert ERRORS.told(b"something else") == ""
+
+
 def test_cancelled_is_made_once_a_reason() -> None:
     value = ERRORS.cancelled("it was cancelled")
     assert isinstance(serialize.loads_error(value), TaskCancelled)

@@ -1,8 +1,8 @@
 from fibernb.core.actors import Actor
 from fibernb.core.functions import Function
-from fibernb.core.history import Ending, History, PastActor, Span
+from fibernb.core.history import Ending, History, PastActor, Span, Wait
 from fibernb.core.messages import CreateActor, Done
-from fibernb.core.seats import Engine
+from fibernb.core.seats import Engine, Pause
 from fibernb.core.states import TaskState
 from fibernb.model import ActorOptions, Result
 
@@ -46,6 +46,19 @@ def test_who_ran_it_and_when() -> None:
     assert (span.began_s, span.run_s, span.ended_s) == (1.0, 0.5, 1.5)
 
 
+def test_how_long_it_was_waited_for() -> None:
+    history = History(2)
+    history.add(ENGINE, "f", Done(sequence=1, results=[Result(1, b"")]), [Result(1, b"")], [], 0.25)
+    assert next(history.newest_first()).waited_s == 0.25
+
+
+def test_waits_for_others_are_kept_the_last_first() -> None:
+    history = History(2)
+    for number in range(3):
+        history.pause(ENGINE, number, Pause("f", 10.0 + number), 20.0)
+    assert list(history.waits()) == [Wait(7, 3, number, "f", 10.0 + number, 20.0) for number in (2, 1)]
+
+
 def test_the_oldest_go_first() -> None:
     history = History(2)
     for number in range(3):
@@ -60,20 +73,20 @@ def test_what_ended_badly_stands_between_the_spans() -> None:
     history.end_badly(1, "first", TaskState.FAILED)
     add(history, 2, 3, failed=(3,))
     history.end_badly(4, "queued", TaskState.CANCELLED, actor=99)
-    history.end_badly(5, "died", TaskState.FAILED, engine=ENGINE)
+    history.end_badly(5, "died", TaskState.FAILED, engine=ENGINE, error="WorkerDied: of old age")
     add(history, 6)
     assert [told(what) for what in history.ended()] == [[6], 5, 4, [2, 3], 1]
     died, queued = list(history.ended())[1:3]
-    assert died == Ending(5, "died", "FAILED", 0, 7, 3, 1)
-    assert queued == Ending(4, "queued", "CANCELLED", 99, 0, None, 1)
+    assert died == Ending(5, "died", "FAILED", 0, 7, 3, 1, "WorkerDied: of old age")
+    assert queued == Ending(4, "queued", "CANCELLED", 99, 0, None, 1, "")
 
 
 def test_what_an_engine_has_answered_is_told_once_with_its_state() -> None:
     history = History(10)
-    history.end_badly(2, "f", TaskState.CANCELLED)
+    history.end_badly(2, "f", TaskState.CANCELLED, error="TaskCancelled: no")
     add(history, 1, 2, 3, failed=(2, 3))
     assert [told(what) for what in history.ended()] == [[1, 2, 3]]
-    assert [history.state_of(number) for number in (2, 3)] == ["CANCELLED", "FAILED"]
+    assert [history.ending_of(number) for number in (2, 3)] == [("CANCELLED", "TaskCancelled: no"), ("FAILED", "")]
 
 
 def test_the_oldest_endings_go_first() -> None:

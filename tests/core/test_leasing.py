@@ -1,5 +1,6 @@
-from fibernb.core.leasing import count_lent, give_back, take
+from fibernb.core.leasing import count_lent, end_pauses, give_back, take
 from fibernb.core.messages import Blocked
+from fibernb.core.seats import Engine
 from fibernb.model import Resources, TaskOptions
 from tests.core.bench import Bench, task
 from tests.core.invariants import board_of
@@ -21,6 +22,18 @@ def test_an_engine_has_its_resources_as_long_as_it_has_a_line() -> None:
     take(board, engine, board.nodes["local"], GPU.resources)
     give_back(board, engine)
     assert board.nodes["local"].extra_milli == 0
+
+
+def test_a_wait_that_its_engine_did_not_survive_is_noted() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.say(Blocked(task=task(1)))
+    bench.now += 3.0
+    bench.exit(1)
+    end_pauses(board_of(bench.scheduler), Engine(9, 0, "local"), [task(1)])
+    assert [(wait.id, wait.began_s, wait.ended_s) for wait in board_of(bench.scheduler).history.waits()] == [
+        (task(1), 100.0, 103.0)
+    ]
 
 
 def test_a_seat_is_lent_once_and_comes_back_with_its_engine() -> None:

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 from fibernb.core.messages import (
+    Blocked,
     Cancel,
     CreateActor,
     CreateGroup,
@@ -9,8 +10,10 @@ from fibernb.core.messages import (
     Hold,
     PutObjects,
     Release,
+    Scale,
     State,
     StateRequest,
+    Unblocked,
 )
 from fibernb.core.rows import client_name, name_of
 from fibernb.model import ActorOptions, Outcome, Resources, Result, TaskOptions
@@ -40,6 +43,7 @@ def test_tasks_that_run_wait_and_have_ended() -> None:
     assert (rows[1]["rank"], rows[1]["engine"], rows[1]["node"], rows[1]["client"]) == (0, 1, "local", "client 5")
     assert (rows[0]["rank"], rows[1]["waits_for"]) == (None, [])
     assert rows[2]["node"] == "local"
+    assert rows[2]["error"] == "oops"
     bench.exit(1)
     assert ask(bench, "tasks", state="FAILED")[0][0]["node"] == "", "nobody knows any more"
 
@@ -52,11 +56,11 @@ def test_tasks_that_no_engine_has_answered() -> None:
     bench.say(Cancel(tasks=[task(2)]))
     bench.exit(1)
     rows, _ = ask(bench, "tasks")
-    found = {row["task_id"]: (row["name"], row["state"], row["engine"]) for row in rows}
+    found = {row["task_id"]: (row["name"], row["state"], row["engine"], row["error"].split()[0]) for row in rows}
     assert found == {
-        name_of(task(1)): ("f", "FAILED", None),
-        name_of(task(2)): ("f", "CANCELLED", None),
-        name_of(task(3)): ("large", "FAILED", None),
+        name_of(task(1)): ("f", "FAILED", None, "died"),
+        name_of(task(2)): ("f", "CANCELLED", None, "cancelled:"),
+        name_of(task(3)): ("large", "FAILED", None, "unschedulable:"),
     }
 
 
@@ -92,8 +96,46 @@ def test_spans() -> None:
             "first_task_id": name_of(task(1)),
             "last_task_id": name_of(task(1)),
             "failed": 0,
+            "waited_s": 0.0,
         }
     ]
+
+
+def test_spans_tell_how_long_their_first_call_waited_for_an_engine() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.submit(2, deps=[task(1)])
+    bench.now += 2.0
+    bench.answer(1, Result(task(1), b""), run_s=0.5)
+    bench.now += 1.0
+    bench.answer(1, Result(task(2), b""), run_s=0.25)
+    rows, _ = ask(bench, "spans")
+    assert [(row["first_task_id"], row["waited_s"]) for row in rows] == [
+        (name_of(task(2)), 0.75),  # since its input was there
+        (name_of(task(1)), 1.5),
+    ]
+
+
+def test_waits() -> None:
+    bench = Bench(seats=1)
+    bench.submit(1)
+    bench.say(Blocked(task=task(1)))
+    bench.now += 1.0
+    bench.say(Unblocked(task=task(1)))
+    bench.now += 1.0
+    bench.say(Blocked(task=task(1)))
+    bench.say(Scale(seats=0))
+    bench.submit(2, 3, options=TaskOptions(name="later"))
+    bench.now += 4.0
+    rows, total = ask(bench, "waits")
+    assert total == 3
+    assert [(row["kind"], row["rank"], row["name"], row["count"], row["open"]) for row in rows] == [
+        ("queued", None, "later", 2, True),
+        ("blocked", 0, "f", 1, True),
+        ("blocked", 0, "f", 1, False),
+    ]
+    assert [(row["began_s"] - 100, row["ended_s"] - 100) for row in rows] == [(2.0, 6.0), (2.0, 6.0), (0.0, 1.0)]
+    assert {row["task_id"] for row in rows} == {name_of(task(1)), name_of(task(2))}
 
 
 def test_objects() -> None:

@@ -41,3 +41,11 @@ def test_cancelled_timers_do_not_fire() -> None:
     timers.cancel(("a", 1))
     timers.cancel(("never set", 1))
     assert timers.pop_due(5.0) is None
+
+
+def test_cancelled_timers_are_not_waited_for() -> None:
+    timers = Timers()
+    timers.set(("a", 1), 1.0)
+    timers.set(("b", 1), 2.0)
+    timers.cancel(("a", 1))
+    assert timers.next() == 2.0

@@ -157,6 +157,8 @@ def test_a_generator_as_a_value_is_told_what_to_do() -> None:
         batch().result(1, endless())
     error = serialize.loads_error(batch().failure(1, caught.value).value)
     assert 'num_returns="streaming"' in error.__notes__[0]
+    unsent = SerializationError("'g' could not be sent from the notebook: g: cannot pickle 'generator' object")
+    assert not hasattr(serialize.loads_error(batch().failure(1, unsent).value), "__notes__")
 
 
 def test_a_failing_function_fails_every_call() -> None:

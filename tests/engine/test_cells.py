@@ -284,6 +284,32 @@ def test_leaving_is_an_error_of_the_cell_alone(desk: Desk, source: str, kind: ty
 
 def test_nobody_answers_input(desk: Desk) -> None:
     assert "input()" in str(failure_of(desk, "input('name? ')")[0])
+    assert "getpass()" in str(failure_of(desk, "import getpass\ngetpass.getpass()")[0])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "breakpoint()\n1",
+        "import pdb\npdb.set_trace()\n1",
+        "from IPython.core.debugger import set_trace\nset_trace()\n1",
+        "def f():\n    breakpoint()\n    return 1\nf()",
+    ],
+)
+def test_nobody_answers_a_debugger(desk: Desk, source: str) -> None:
+    error, _ = failure_of(desk, source)
+    assert isinstance(error, RuntimeError)
+    assert "%fiber debug" in str(error)
+    assert desk.run("2") == 2
+
+
+def test_a_debugger_of_the_users_own(desk: Desk) -> None:
+    def value_of(hook: str) -> object:
+        desk.run(f"import os\nos.environ['PYTHONBREAKPOINT'] = {hook!r}\nvalue = breakpoint()")
+        return desk.run("del os.environ['PYTHONBREAKPOINT']\nvalue")
+
+    assert value_of("0") is None
+    assert value_of("builtins.list") == []
 
 
 def test_exceptions_of_classes_of_the_cell(desk: Desk) -> None:
@@ -395,6 +421,20 @@ def test_items(desk: Desk) -> None:
     cell = CellContext(cell_id="c", ranks=(0,), size=2, filename="<cell>")
     assert desk.call(operations.run_item, "n * rank + 1", "n", 5, cell) == 1
     assert desk.call(operations.run_cell, "n + 1", cell) == 6
+    assert desk.call(operations.run_item, "a - b", "a,b", (5, 2), cell) == 3
+
+
+def test_an_error_names_its_item(desk: Desk) -> None:
+    cell = CellContext(cell_id="c", ranks=(0,), size=2, filename="<cell>")
+    with pytest.raises(KeyError) as raised:
+        desk.call(operations.run_item, "p['depth']", "p", {"trees": 10}, cell)
+    assert raised.value.__notes__ == ["p = {'trees': 10}"]
+    with pytest.raises(ZeroDivisionError) as raised_of_long:
+        desk.call(operations.run_item, "1 / 0", "x", "word " * 1000, cell)
+    assert len(raised_of_long.value.__notes__[0]) < 130
+    for item in (5, (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"--each a,b: this item does not have 2 parts: \(?[15]"):
+            desk.call(operations.run_item, "a", "a,b", item, cell)
 
 
 def test_imports_and_places(desk: Desk) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
 from fibernb.engine import streams
 from fibernb.engine.reporter import Reporter
-from fibernb.engine.streams import LogFile, NativeOutput, TaskStream
+from fibernb.engine.streams import LogFile, NativeOutput, TaskStream, restore_streams
 
 
 @pytest.fixture
@@ -45,6 +47,7 @@ def test_a_stream_is_what_libraries_expect(reporter: Reporter) -> None:
     assert stream.write("abc") == 3
     assert (stream.fileno(), stream.isatty(), stream.writable(), stream.encoding) == (1, False, True, "utf-8")
     stream.flush()
+    stream.reconfigure(encoding="utf-8", line_buffering=True)
     stream.close()
     assert not stream.closed
     with pytest.raises(TypeError, match="must be str, not bytes"):
@@ -94,3 +97,15 @@ def test_a_native_log_is_rotated_under_those_who_write_to_it(tmp_path: Path, mon
         file.write(b"abc")
         assert native.read() == "abc"
         assert path.read_bytes() == b"abc"
+
+
+def test_what_was_taken_out_of_sys_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    replacement = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", replacement)
+    restore_streams()
+    assert sys.stdout is sys.__stdout__
+    assert sys.stderr is replacement
+    monkeypatch.delattr(sys, "stdout")
+    restore_streams()
+    assert sys.stdout is sys.__stdout__

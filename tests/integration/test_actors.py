@@ -176,8 +176,8 @@ def test_ends() -> None:
 def test_looking_for_an_actor_does_not_keep_it(find: Callable[[], object]) -> None:
     actor = Counter.options(name="sought").remote()
     assert get(actor.add.remote()) == 1
+    find()  # before the last handle goes: the actor may be gone as soon as that has
     del actor
-    find()
     wait_until(lambda: not states.list_actors(filters=[("name", "=", "sought"), ("state", "!=", "DEAD")]))
 
 

@@ -23,6 +23,7 @@ import pytest
 import fibernb as fnb
 from fibernb.client.cluster import Cluster
 from fibernb.errors import ActorDied
+from fibernb.store.names import SEMAPHORE, SHARED_MEMORY, prefix_of
 from fibernb.util import state
 from tests.integration.conftest import Place, wait_until
 from tests.integration.loads import EXTRA_CALLS, LOADS, Load, marks
@@ -122,17 +123,20 @@ CLIENT: Final = """
     os.environ["FIBERNB_LEASE_S"] = "3"
     sys.path.insert(0, sys.argv[3])
     import fibernb as fnb
+    from fibernb.multiprocessing import Lock
     from tests.integration.loads import LOADS
 
     fnb.init(workers=2)
+    lock = Lock()  # has a name in shared memory
     while True:
         LOADS[sys.argv[1]].run(sys.argv[2])
 """
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
-def names_in_shared_memory() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if "fibernb" in name} if os.path.isdir("/dev/shm") else set()
+def names_in_shared_memory(prefixes: tuple[str, ...]) -> list[str]:
+    """What clusters have there whose names begin so; those of others on this machine come and go."""
+    return [name for name in os.listdir(SHARED_MEMORY) if name.removeprefix(SEMAPHORE).startswith(prefixes)]
 
 
 def holders_of_memory(place: Place) -> set[int]:
@@ -159,19 +163,20 @@ def until_marks(client: subprocess.Popen[str], trace: Path, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOADS)
 def test_nothing_is_left_of_a_client_that_is_killed_under(place: Place, tmp_path: Path, name: str) -> None:
-    names = names_in_shared_memory()
     trace = tmp_path / "trace"
     client = place.start(CLIENT, name, str(trace), str(ROOT))
     chance = random.Random(f"{SEED} client {name}")
     try:
         until_marks(client, trace, chance.randrange(10, LOADS[name].marks * 9 // 10))
         assert name != "tree" or holders_of_memory(place), "the store is in use"
+        prefixes = tuple(map(prefix_of, place.clusters()))
+        assert names_in_shared_memory(prefixes), "the lock has a name"
     finally:
         client.kill()
         client.communicate(timeout=30)
     place.wait_empty()
+    assert not names_in_shared_memory(prefixes)
     assert not holders_of_memory(place)
-    assert names_in_shared_memory() <= names
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -364,3 +365,70 @@ def test_too_many_pending_calls(tmp_path: Path) -> None:
     open_gate(gate)
     ray.get(calls, timeout=20)
     assert ray.get(slow.wait.remote(gate), timeout=20) is None
+
+
+# ---- waiting for oneself ------------------------------------------------------------------------------------
+
+
+@ray.remote(num_cpus=0)
+class Introvert:
+    def __init__(self) -> None:
+        self.kept: Any = None
+        self.reads = 0
+
+    def read(self) -> int:
+        self.reads += 1
+        return 5
+
+    def count(self) -> int:
+        return self.reads
+
+    def itself(self) -> Any:
+        return ray.get_runtime_context().current_actor
+
+    def asks_itself(self) -> int:
+        return int(ray.get(self.itself().read.remote()))
+
+    def asks_itself_for_a_while(self) -> str:
+        try:
+            return str(ray.get([self.itself().read.remote()], timeout=0.05))
+        except ray.exceptions.GetTimeoutError:
+            return "in vain"
+
+    def begins(self) -> None:
+        self.kept = self.itself().read.remote()
+
+    def ends(self) -> int:
+        return int(ray.get(self.kept))
+
+    def has_a_thread_ask(self) -> None:
+        answer: list[int] = []
+        thread = threading.Thread(target=lambda: answer.append(self.asks_itself()))
+        thread.start()
+        self.kept = (thread, answer)
+
+    def joins(self) -> list[int]:
+        self.kept[0].join()
+        return list(self.kept[1])
+
+
+def test_an_actor_that_would_wait_for_itself_for_ever_is_told() -> None:
+    actor = Introvert.remote()
+    with pytest.raises(
+        ray.exceptions.TaskUnschedulableError, match=r"asks_itself would wait for ever.*Introvert\.read"
+    ):
+        ray.get(actor.asks_itself.remote())
+    assert ray.get(actor.read.remote()) == 5
+
+
+def test_what_need_not_wait_for_ever_is_left_to_wait() -> None:
+    actor = Introvert.remote()
+    assert ray.get(actor.asks_itself_for_a_while.remote()) == "in vain"
+    wait_until(lambda: ray.get(actor.count.remote()) == 1)
+    ray.get(actor.begins.remote())
+    wait_until(lambda: ray.get(actor.count.remote()) == 2)
+    assert ray.get(actor.ends.remote()) == 5, "it was submitted by a call before, and has run"
+    ray.get(actor.has_a_thread_ask.remote())
+    wait_until(lambda: ray.get(actor.count.remote()) == 3)
+    assert ray.get(actor.joins.remote()) == [5], "a thread of the user's may wait beyond the call"
+    assert ray.get(Introvert.options(max_concurrency=2).remote().asks_itself.remote()) == 5

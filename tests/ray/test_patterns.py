@@ -207,6 +207,28 @@ def test_a_tree_of_sums() -> None:
     assert ray.get(values[0]) == sum(range(64))
 
 
+def test_what_a_task_has_submitted_comes_before_what_follows_from_its_result() -> None:
+    @ray.remote
+    class Log:
+        def __init__(self) -> None:
+            self.heard: list[int] = []
+
+        def note(self, number: int) -> None:
+            self.heard.append(number)
+
+        def all(self) -> list[int]:
+            return self.heard
+
+    @ray.remote
+    def work(number: int, log: Any) -> None:
+        log.note.remote(number)
+
+    log = Log.remote()
+    for number in range(200):
+        ray.get(work.remote(number, log))
+        assert ray.get(log.all.remote())[-1] == number
+
+
 def test_monte_carlo_with_a_progress_actor() -> None:
     @ray.remote
     class Progress:

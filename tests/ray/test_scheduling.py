@@ -41,6 +41,19 @@ def test_a_custom_resource_bounds_what_runs(tmp_path: Path) -> None:
     assert ray.get(refs, timeout=30) == [True] * 3
 
 
+def test_an_actor_that_waits_lends_its_cpus() -> None:
+    @ray.remote
+    def work() -> int:
+        return 7
+
+    @ray.remote(num_cpus=4)
+    class Whole:
+        def asks(self) -> int:
+            return int(ray.get(work.remote()))
+
+    assert ray.get(Whole.remote().asks.remote(), timeout=60) == 7
+
+
 def test_more_than_one_cpu(tmp_path: Path) -> None:
     begun, gate = gates(tmp_path, 2), str(tmp_path / "gate")
     refs = [hold.options(num_cpus=3).remote(path, gate) for path in begun]

@@ -138,8 +138,21 @@ def test_state_of_tasks_that_failed() -> None:
     for ref in (dies.options(name="died").remote(), large, cancelled):
         with pytest.raises(ray.exceptions.RayError):
             ray.get(ref, timeout=30)
-    states = {row["name"]: row["state"] for row in state.list_tasks(limit=1000)}
+
+    @ray.remote
+    def fails(number: int) -> None:
+        raise ValueError(f"bad {number}\nand more")
+
+    with pytest.raises(ValueError, match="bad 7"):
+        ray.get(fails.remote(7))
+    rows = {row["name"]: row for row in state.list_tasks(limit=1000)}
+    states = {name: row["state"] for name, row in rows.items()}
     assert (states["died"], states["large"], states["cancelled"]) == ("FAILED", "FAILED", "CANCELLED")
+    failed = next(row for name, row in rows.items() if name.endswith("fails"))
+    assert (failed.state, failed.error) == ("FAILED", "ValueError: bad 7")
+    assert rows["died"].error.startswith("WorkerDied: ")
+    assert rows["large"].error.startswith("TaskUnschedulable: ")
+    assert state.summarize_tasks()["cluster"]["summary"][failed.name]["errors"] == {"ValueError: bad 7": 1}
 
 
 def test_what_waits_says_why() -> None:
@@ -194,6 +207,34 @@ def test_timeline(tmp_path: Path) -> None:
     events = ray.timeline()
     assert events is not None
     assert any("traced" in event["name"] for event in events)
+
+
+def test_the_timeline_tells_what_has_waited(tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+
+    @ray.remote
+    def waited_for() -> int:
+        wait_until(go_on.exists)
+        return 1
+
+    @ray.remote
+    def waiting() -> int:
+        return int(ray.get(waited_for.remote()))
+
+    @ray.remote(num_cpus=0)
+    class Asking:
+        def asks(self) -> int:
+            return int(ray.get(waited_for.remote()))
+
+    def blocked() -> set[str]:
+        return {event["name"].split(".")[-1] for event in ray.timeline() or [] if event.get("cat") == "blocked"}
+
+    actor = Asking.remote()
+    calls = [waiting.remote(), actor.asks.remote()]
+    wait_until(lambda: blocked() >= {"waiting", "asks"})
+    go_on.touch()
+    assert ray.get(calls) == [1, 1]
+    assert blocked() >= {"waiting", "asks"}
 
 
 # ---- names of errors ----------------------------------------------------------------------------------------

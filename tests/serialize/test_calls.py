@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 from typing import Any
 
@@ -66,3 +68,47 @@ def test_what_cannot_be_pickled_is_named_from_the_arguments(
     with pytest.raises(SerializationError) as caught:
         serialize.dumps_call(args, kwargs, Ref)
     assert str(caught.value).startswith(f"{path}: cannot pickle")
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def unnested(value: list[Any]) -> None:
+    """Take it apart: to free it at once would take too deep a recursion as well, on some Pythons."""
+    while value:
+        value = value.pop()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "path"),
+    [
+        ((1, [[2]], "deep"), {}, "args[2]"),
+        ((1,), {"x": 2, "tree": "deep"}, "kwargs['tree']"),
+    ],
+)
+def test_an_argument_that_is_nested_too_deeply_is_named(
+    args: tuple[Any, ...], kwargs: dict[str, Any], path: str
+) -> None:
+    deep = nested(5000)
+    given = tuple(deep if value == "deep" else value for value in args)
+    named = {name: deep if value == "deep" else value for name, value in kwargs.items()}
+    for dump in (serialize.dumps_call, functools.partial(serialize.pack_call, sink=None)):
+        with pytest.raises(SerializationError) as caught:
+            dump(given, named, Ref)
+        assert str(caught.value) == f"{path}: nested too deeply to be pickled: pass it in parts, or flat"
+    unnested(deep)
+
+
+def test_at_the_very_limit_the_arguments_are_named_together() -> None:
+    told = set()
+    for depth in range(1, sys.getrecursionlimit()):
+        try:
+            serialize.dumps_call((nested(depth),), {}, Ref)
+        except SerializationError as error:
+            told.add(str(error).partition(":")[0])
+    assert told
+    assert told <= {"the arguments", "args", "args[0]"}

@@ -192,3 +192,44 @@ def test_what_built_in_classes_keep_comes_back_whatever_the_exception_carries(
 
 def test_fields_that_were_never_set_are_left_out() -> None:
     assert "object" not in serialize.fields_of(UnicodeDecodeError.__new__(UnicodeDecodeError))
+
+
+# ---- what is told in short -------------------------------------------------------------------------------
+
+
+class Silent(Exception):
+    pass
+
+
+class Broken(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("bad 7"), "ValueError: bad 7"),
+        (ValueError("\n  first \nsecond"), "ValueError: first"),
+        (Silent(), "Silent"),
+        (Broken(), "Broken: <Broken whose text raised an error>"),
+        (OSError(2, "No such file", "x.txt"), "FileNotFoundError: [Errno 2] No such file: 'x.txt'"),
+        (ExceptionGroup("two", [ValueError(1), KeyError(2)]), "ExceptionGroup: two (2 sub-exceptions)"),
+        (ValueError("\ud800 lone"), "ValueError: \\ud800 lone"),
+    ],
+)
+def test_kind_and_first_line_are_told_without_unpickling(error: BaseException, told: str) -> None:
+    data = serialize.dumps_error(error, "Traceback")
+    assert serialize.told_error(data) == told
+    assert serialize.told_error(bytes(memoryview(data)[: 3 + len(told.encode())])) == told
+
+
+def test_what_is_told_is_bounded() -> None:
+    told = serialize.told_error(serialize.dumps_error(ValueError("ü" * 10**6)))
+    assert len(told) == 200
+    assert told.endswith("ü…")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x03", b"\x80\x05N.", serialize.dumps(1)])
+def test_of_what_is_no_exception_nothing_is_told(data: bytes) -> None:
+    assert serialize.told_error(data) == ""

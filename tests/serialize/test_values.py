@@ -152,6 +152,26 @@ def test_masked_arrays_come_back_exactly() -> None:
     assert back.fill_value == array.fill_value
 
 
+class Marked(np.ma.MaskedArray):
+    """A subclass of a notebook."""
+
+
+@pytest.mark.parametrize("size", [3, 50_000])
+@pytest.mark.parametrize("kind", [np.ma.MaskedArray, Marked])
+def test_a_hard_mask_stays_hard(kind: type[Any], size: int) -> None:
+    array = np.ma.masked_array(np.arange(float(size)), mask=np.arange(size) % 2 == 1, fill_value=-1, hard_mask=True)
+    given = array.view(kind)
+    [back, again, soft] = serialize.loads(serialize.dumps([given, given, np.ma.masked_array([1], mask=[True])]))
+    assert type(back) is kind
+    assert again is back
+    assert (back.hardmask, soft.hardmask) == (True, False)
+    back[1] = 7.0
+    assert back[1] is np.ma.masked
+    assert (back.mask == array.mask).all()
+    assert (back.data == array.data).all()
+    assert back.fill_value == -1
+
+
 def test_many_buffers_in_one_value() -> None:
     value = {"a": [np.arange(1000 + n) for n in range(20)], "b": (np.ones(3), b"x" * 10_000, bytearray(9000))}
     back = returned(value)

@@ -25,6 +25,7 @@ class Player:
         self.disk: dict[int, int] = {}
         self.warm_bytes = 0
         self.memory: deque[Grow | Shrink] = deque()
+        self.ahead: deque[Grow] = deque()
         self.moves: deque[SpillOut | BringBack | Punch] = deque()
         self.answers: dict[tuple[LinkId, int], Allocated | Full | Pinned | Described] = {}
         self.requests = 0
@@ -113,6 +114,8 @@ class Player:
             self.answers[key] = order.message
             if isinstance(order.message, Allocated):
                 self.fill(order.message.offset, self.sizes[order.message.request], order.message.block)
+        elif isinstance(order, Grow) and order.ahead:
+            self.ahead.append(order)
         elif isinstance(order, Grow | Shrink):
             self.memory.append(order)
         else:
@@ -124,8 +127,9 @@ class Player:
 
     def work(self) -> None:
         """Until nothing is left to be done."""
-        while self.memory or self.moves:
+        while self.memory or self.ahead or self.moves:
             self.do_memory()
+            self.do_ahead()
             self.do_move()
 
     def do_memory(self) -> None:
@@ -134,11 +138,20 @@ class Player:
         order = self.memory.popleft()
         if isinstance(order, Shrink):
             self.warm_bytes = min(self.warm_bytes, order.size_bytes)
+            self.catalog.shrunk()
         else:
-            if not self.memory_problem:
-                self.warm_bytes = max(self.warm_bytes, order.size_bytes)
-            self.catalog.grown(self.warm_bytes, self.memory_problem, self.now)
+            self.grow(order)
         self.sort()
+
+    def do_ahead(self) -> None:
+        if self.ahead:
+            self.grow(self.ahead.popleft())
+            self.sort()
+
+    def grow(self, order: Grow) -> None:
+        if not self.memory_problem:
+            self.warm_bytes = max(self.warm_bytes, order.size_bytes)
+        self.catalog.grown(self.warm_bytes, self.memory_problem, self.now, ahead=order.ahead)
 
     def do_move(self) -> None:
         if not self.moves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fibernb.store.catalog import ORPHAN_S, PATIENCE_S
+from fibernb.store.room import GROWTH_RETRY_S
 from fibernb.wire.storetalk import Allocated, Full, Pinned, Place
 from tests.store.player import P, Player
 
@@ -37,6 +38,32 @@ def test_it_is_warmed_ahead() -> None:
     player.work()
     assert player.described().warm_bytes == 100 * P  # one step is more than that
     assert player.described().used_bytes == 0
+
+
+def test_who_needs_memory_does_not_wait_for_that_which_is_warmed_ahead() -> None:
+    player = Player(arena_pages=100, ahead_pages=10)
+    player.attach(HUB, A)
+    request = player.allocate(A, 3)
+    player.do_memory()
+    assert isinstance(player.answers[A, request], Allocated)
+    assert player.described().warm_bytes == 3 * P
+    player.work()
+    assert player.described().warm_bytes == 100 * P
+
+
+def test_nothing_is_warmed_while_memory_is_given_back() -> None:
+    player = Player(arena_pages=100, ahead_pages=10)
+    player.attach(HUB)
+    player.work()
+    player.catalog.memory_short(player.now)
+    player.pass_time(GROWTH_RETRY_S)
+    player.attach(A)
+    assert not player.ahead
+    player.do_memory()
+    assert player.warm_bytes == 0
+    player.attach(B)
+    player.work()
+    assert player.described().warm_bytes == 100 * P
 
 
 def test_pinned_blocks_stay_and_others_come_and_go(player: Player) -> None:

@@ -43,7 +43,7 @@ def test_it_leaves_memory_to_others() -> None:
     account = Account(what="the control group", limit_bytes=1000 * MB, used_bytes=800 * MB)
     arena = Arena(1000 * MB, "", lambda: [*PLENTY, account])
     assert arena.grow(10 * MB) == ""
-    problem = arena.grow(20 * MB, ahead=True)
+    problem = arena.grow_ahead(20 * MB)
     assert problem == "the control group is short of memory: 839 of 1,049 MB are in use"
     account = Account(what="the control group", limit_bytes=1000 * MB, used_bytes=960 * MB)
     assert arena.grow(20 * MB).startswith("the control group is short of memory")
@@ -158,6 +158,26 @@ def test_orders_are_carried_out_in_threads(tmp_path: Path) -> None:
     assert ends(work, 1, woken) == [Ended(shrink, "")]
     assert arena.size_bytes == 4096
     assert woken
+
+
+def test_memory_ahead_of_need_is_provided_by_a_thread_that_gives_way_to_others() -> None:
+    policies: list[int] = []
+
+    def accounts() -> list[Account]:
+        policies.append(os.sched_getscheduler(0))
+        return PLENTY
+
+    arena = Arena(100 * MB, "", accounts)
+    work = Work(arena, None, lambda: None)
+    for order, policy in (
+        (Grow(size_bytes=6 * MB, ahead=True), os.SCHED_IDLE),
+        (Grow(size_bytes=10 * MB), os.SCHED_OTHER),
+    ):
+        policies.clear()
+        work.begin(order)
+        assert ends(work, 1, []) == [Ended(order, "")]
+        assert set(policies) == {policy}
+        assert arena.size_bytes == kept_bytes(arena.fd) == order.size_bytes
 
 
 def test_without_a_spill_file_moves_fail() -> None:

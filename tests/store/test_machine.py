@@ -104,6 +104,10 @@ class CatalogMachine(RuleBasedStateMachine):
         self.player.do_memory()
 
     @rule()
+    def ahead(self) -> None:
+        self.player.do_ahead()
+
+    @rule()
     def move(self) -> None:
         self.player.do_move()
 

@@ -258,6 +258,20 @@ def test_the_descriptor_is_readable_when_there_is_a_message(place: Place) -> Non
         assert link.receive(0) == []
 
 
+def test_a_quiet_link_need_not_be_asked_before_its_descriptor_is_waited_for(place: Place) -> None:
+    listener = place.listen()
+    link, peer = meet(place, listener)
+    poller = select.poll()
+    poller.register(link.fileno(), select.POLLIN)
+    for number in range(5):
+        listener.send(peer, b"%d" % number)
+        got: list[bytes] = [] if link.quiet else link.receive(0)
+        while not got:
+            assert poller.poll(PATIENCE_S * 1000)
+            got = link.receive(0)
+        assert got == [b"%d" % number]
+
+
 def test_the_descriptor_is_readable_when_the_listener_has_gone(place: Place) -> None:
     listener = place.listen()
     link, _ = meet(place, listener)

@@ -112,6 +112,18 @@ def test_summaries() -> None:
     assert engines["total_engines"] == 3
 
 
+def test_summaries_tell_the_most_frequent_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = [
+        {"task_id": hex(number), "name": "f", "state": "FAILED", "error": f"ValueError: {min(number, 6)}"}
+        for number in range(10)
+    ]
+    monkeypatch.setitem(ROWS, "tasks", [*failed, {"task_id": "0x99", "name": "g", "state": "FINISHED", "error": ""}])
+    found = state.summarize_tasks()["cluster"]["summary"]
+    assert found["f"]["errors"] == {"ValueError: 6": 4, **{f"ValueError: {number}": 1 for number in range(4)}}
+    assert "errors" not in found["g"]
+    assert state.list_tasks()[1].error_message == "ValueError: 1"
+
+
 def test_named_actors() -> None:
     assert list_named_actors() == ["n"]
     assert list_named_actors(all_namespaces=True) == [
