@@ -6,6 +6,7 @@ What stands here loads at its first use, so that importing is quick.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from fibernb.meta import meta
@@ -122,6 +123,7 @@ _HOMES: Final[dict[str, str]] = {
     "wait": "fibernb.client.waiting",
 }
 _MODULES: Final = ("actor", "errors", "exceptions", "runtime_env", "util")
+_LIBRARIES_OF_RAY: Final = ("air", "data", "llm", "rllib", "serve", "train", "tune", "workflow")
 
 
 def __getattr__(name: str) -> Any:
@@ -131,7 +133,16 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"fibernb.{name}")
-    raise AttributeError(f"module 'fibernb' has no attribute {name!r}")
+    raise AttributeError(f"module 'fibernb' has no attribute {name!r}{_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    """Where else it is, of what is looked for in the wrong place."""
+    if name in _LIBRARIES_OF_RAY:
+        return ": Ray's libraries are not part of it, its core is"
+    if name.startswith("_") or importlib.util.find_spec(f"fibernb.{name}") is not None:  # a module of ours
+        return ""
+    return f": it is fibernb.util.{name}" if hasattr(importlib.import_module("fibernb.util"), name) else ""
 
 
 def __dir__() -> list[str]:
@@ -140,7 +151,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: Any) -> None:
     """``%load_ext fibernb``: the magics."""
-    importlib.import_module("fibernb.notebook").load_ipython_extension(ipython)
+    importlib.import_module("fibernb.notebook").load_ipython_extension(ipython, greets=True)
 
 
 def unload_ipython_extension(ipython: Any) -> None:

@@ -9,9 +9,12 @@ import importlib
 from typing import Any
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """Put FiberNB into an IPython shell."""
-    importlib.import_module("fibernb.notebook.extension").load(shell)
+def load_ipython_extension(shell: Any, *, greets: bool = False) -> None:
+    """Put FiberNB into an IPython shell. ``greets``: the user has asked for it, and hears of clusters left running."""
+    extension = importlib.import_module("fibernb.notebook.extension")
+    extension.load(shell)
+    if greets:
+        extension.greet(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:

@@ -6,6 +6,7 @@ import argparse
 import ast
 import contextlib
 import itertools
+import keyword
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -16,7 +17,9 @@ from fibernb.notebook.usage import UsageError, did_you_mean
 
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
 _OPTION_FOLLOWS: Final = re.compile(r"\s*$|\s+--?[A-Za-z]")
-_EACH: Final = re.compile(r"(?:^|(?<=\s))--each(?:\s+|=)(?P<name>[^\W\d]\w*)=(?P<rest>.*)", re.DOTALL)
+_RANKS: Final = re.compile(r"[\d,:!]+")
+_NAMES: Final = r"(?P<name>[^\W\d]\w*(?:\s*,\s*[^\W\d]\w*)*)"
+_EACH: Final = re.compile(rf"(?:^|(?<=\s))--each(?:\s+|=){_NAMES}\s*(?P<sign>=|in\s)(?P<rest>.*)", re.DOTALL)
 
 
 Completes: TypeAlias = Literal["", "backends", "bounds", "clusters", "files", "names", "ranks", "seats", "settings"]
@@ -55,6 +58,8 @@ class Argument:
         extra: dict[str, Any] = {} if self.nargs is None else {"nargs": self.nargs}
         if self.const is not None:
             extra["const"] = self.const
+        if self.is_option and self.takes_many:
+            extra["action"] = "extend"  # given twice, it has the words of both
         parser.add_argument(
             *self.names,
             help=self.help,
@@ -117,6 +122,8 @@ class _Parser(argparse.ArgumentParser):
         unknown = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown:
             hint = did_you_mean(unknown[1], self._command.options)
+            if "-w" in self._command.options and _RANKS.fullmatch(unknown[1]):
+                hint = ": ranks are written without blanks, such as -w 0,2"
             message = f"{unknown[1]!r} is not understood{hint}"
         raise UsageError(f"{self.prog}: {message}" + ("" if message.endswith("?") else f" (see {self.prog} --help)"))
 
@@ -136,31 +143,43 @@ def split_words(line: str, command: str) -> list[str]:
 def take_each(line: str) -> tuple[str, tuple[str, str] | None]:
     """Take ``--each NAME=EXPRESSION`` out of a line: what is left, and the name with its expression.
 
-    The expression may contain spaces: it ends where it is complete and an option, or nothing, follows.
+    The name may be several, for the parts of each item: they come back as ``a,b``. The expression may contain spaces:
+    it ends where it is complete and an option, or nothing, follows.
     """
     found = _EACH.search(line)
     if found is None:
         return line, None
-    rest = found["rest"]
+    names, rest = _names_of_parts(found["name"]), found["rest"]
+    if found["sign"] != "=":
+        raise UsageError(f"%%parallel: --each wants NAME=EXPRESSION: --each {names}={rest.strip()}")
     for end in _ends_of_words(rest):
         if _OPTION_FOLLOWS.match(rest, end) and is_expression(rest[:end]):
-            return f"{line[: found.start()]} {rest[end:]}".strip(), (found["name"], rest[:end].strip())
-    raise UsageError(f"%%parallel: --each {found['name']}=… is not followed by a complete Python expression: {rest}")
+            return f"{line[: found.start()]} {rest[end:]}".strip(), (names, rest[:end].strip())
+    raise UsageError(f"%%parallel: --each {names}=… is not followed by a complete Python expression: {rest}")
 
 
 def split_each(word: str) -> tuple[str, str]:
     """The two sides of a quoted ``--each "x=EXPRESSION"``."""
     name, equals, expression = word.partition("=")
-    if not (equals and name.strip().isidentifier() and is_expression(expression)):
+    if not (equals and all(is_name(part.strip()) for part in name.split(",")) and is_expression(expression)):
         raise UsageError(f"%%parallel: --each wants NAME=EXPRESSION, such as x=range(10), not {word!r}")
-    return name.strip(), expression.strip()
+    return _names_of_parts(name), expression.strip()
+
+
+def _names_of_parts(text: str) -> str:
+    """Names with commas and nothing else between them."""
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if not is_name(name):
+            raise UsageError(f"%%parallel: --each: {name!r} is not a Python name")
+    return ",".join(names)
 
 
 def split_names(words: Sequence[str]) -> list[str]:
     """Names separated by spaces or commas. Raises UsageError for one that is not a Python name."""
     names = [name for word in words for name in word.split(",") if name]
     for name in names:
-        if not name.isidentifier():
+        if not is_name(name):
             raise UsageError(f"{name!r} is not a Python name")
     return names
 
@@ -185,7 +204,7 @@ def count(text: str) -> int:
 
 def name(text: str) -> str:
     """A Python name."""
-    if not text.isidentifier():
+    if not is_name(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a Python name")
     return text
 
@@ -193,6 +212,11 @@ def name(text: str) -> str:
 def name_or_nothing(text: str) -> str:
     """A Python name, or an empty text."""
     return name(text) if text else ""
+
+
+def is_name(text: str) -> bool:
+    """Whether Python code can use this as the name of a variable."""
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 def is_expression(text: str) -> bool:

@@ -43,6 +43,8 @@ class Awaiting:
     def begin_cell(self, *_: object) -> None:
         """A cell begins to run; it has been transformed already."""
         self._cells += 1
+        if self._cells == 1:
+            _forget_display_errors(self._shell)
 
     def end_cell(self, *_: object) -> None:
         """A cell has ended. The one that loads the extension has not begun."""
@@ -57,3 +59,13 @@ class Awaiting:
 
     def _can_await(self) -> bool:
         return bool(self._shell.autoawait) and hasattr(self._shell, "kernel")
+
+
+def _forget_display_errors(shell: InteractiveShell) -> None:
+    """Since 7.4 ipykernel marks a cell whose value failed to be shown, and takes the mark away only at a cell that does
+    not await: those that do would be told to have failed as well.
+    """
+    if "_last_traceback_during_displayhook" in vars(shell):
+        vars(shell)["_last_traceback_during_displayhook"] = False
+    if hasattr(shell.displayhook, "msg"):
+        shell.displayhook.msg = None  # what was to be shown

@@ -14,7 +14,8 @@ from fibernb.notebook.names import names_assigned, names_read, names_to_push
 class Body:
     """A cell body that is Python, once IPython's syntax is transformed.
 
-    ``first_line`` is the line of the notebook's cell in which ``source`` begins.
+    ``first_line`` is the line of the notebook's cell in which ``source`` begins. ``is_quiet``: its value is wanted, but
+    not to be shown.
     """
 
     source: str
@@ -22,10 +23,17 @@ class Body:
     first_line: int
     reads: frozenset[str]
     assigns: frozenset[str]
+    is_quiet: bool = False
 
 
-def body_of(shell: InteractiveShell, source: str, first_line: int) -> Body:
-    """Look at a body. Raises SyntaxError, with the line of the notebook's cell, if it is not Python."""
+def body_of(shell: InteractiveShell, source: str, first_line: int, *, keeps_value: bool = False) -> Body:
+    """Look at a body. Raises SyntaxError, with the line of the notebook's cell, if it is not Python.
+
+    ``keeps_value``: what it comes to is bound to a name, so a semicolon at its end only keeps it from being shown.
+    """
+    is_quiet = keeps_value and source.rstrip().endswith(";")
+    if is_quiet:
+        source = source.rstrip().rstrip(";")
     filename = f"In[{_number_of_cell(shell)}]"
     transformed = shell.transform_cell(source)
     ast.parse("\n" * (first_line - 1) + transformed, filename)
@@ -35,6 +43,7 @@ def body_of(shell: InteractiveShell, source: str, first_line: int) -> Body:
         first_line=first_line,
         reads=names_read(transformed),
         assigns=names_assigned(transformed),
+        is_quiet=is_quiet,
     )
 
 

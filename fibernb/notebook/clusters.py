@@ -33,6 +33,7 @@ class Clusters:
 
     def __init__(self) -> None:
         self._marked: weakref.WeakSet[Cluster] = weakref.WeakSet()
+        self._told: set[tuple[str, bool]] = set()
 
     def current(self) -> Cluster:
         """The cluster to use, started if there is none."""
@@ -41,8 +42,23 @@ class Clusters:
             settle(cluster)
         if cluster.owned and cluster not in self._marked:
             self._marked.add(cluster)
+            self.tell_of_earlier()
             write_mark(cluster.directory, here())
         return cluster
+
+    def tell_of_earlier(self) -> None:
+        """Say of a cluster that an earlier kernel of this notebook has left running how it is taken up; once."""
+        own = api.current_cluster().name if self.in_use() else ""
+        try:
+            earlier = earlier_of(self.running(), here(), own)
+        except (OSError, FibernbError):  # settings that cannot be used, say: whoever needs them is told
+            return
+        if earlier is None or (earlier.name, bool(own)) in self._told:
+            return
+        self._told.add((earlier.name, bool(own)))
+        name = earlier.name
+        how = f"%fiber stop, and then %fiber attach {name}," if own else "%fiber attach"
+        print(f"cluster {name}, which this notebook started before, still runs: {how} takes it up again")
 
     def in_use(self) -> bool:
         """Whether this notebook uses a cluster."""
@@ -138,6 +154,13 @@ def read_mark(directory: Path) -> Mark:
         return msgspec.json.decode((directory / MARK_NAME).read_bytes(), type=Mark)
     except (OSError, msgspec.DecodeError):
         return Mark()
+
+
+def earlier_of(running: Sequence[Connection], mark: Mark, own: str) -> Connection | None:
+    """The latest cluster with the mark of this notebook, other than its ``own``; None where notebooks have no names."""
+    theirs = [connection for connection in running if connection.name != own and mark.notebook]
+    left = [connection for connection in theirs if read_mark(Path(connection.directory)) == mark]
+    return max(left, key=lambda connection: connection.started_at, default=None)
 
 
 def choose(running: Sequence[Connection], mark: Mark) -> Connection:

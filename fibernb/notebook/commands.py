@@ -216,18 +216,20 @@ VERBS: Final = {
         (
             "debug",
             (
-                "Look at the last error of an engine with Python's debugger, in the frames that raised it.\n"
+                "Look at the last error of an engine or actor with Python's debugger, in the frames that raised it.\n"
                 "p EXPR shows a value, up and down change the frame, help lists the commands, quit ends it."
             ),
             (
                 Argument(
-                    names=("rank",),
-                    nargs="?",
+                    names=("whose",),
+                    nargs="*",
+                    metavar="RANK or ACTOR",
                     completes="ranks",
-                    help="whose error (default: the latest, on the lowest rank)",
+                    help="whose error: a rank, or an actor by its variable, name or class (default: the latest, on the "
+                    "lowest rank)",
                 ),
             ),
-            ("%fiber debug", "%fiber debug 3"),
+            ("%fiber debug", "%fiber debug 3", "%fiber debug counter"),
         ),
         ("interrupt", "Interrupt what engines run now.", (_RANKS,), ("%fiber interrupt", "%fiber interrupt 0,3")),
     )
@@ -280,7 +282,11 @@ CELL: Final = Command(
         Argument(names=("--no-push",), flag=True, help="send no names"),
         _OUTPUT,
         Argument(names=("--timeout",), kind=seconds, metavar="S", help="cancel the cell after S seconds"),
-        Argument(names=("--each",), metavar="x=XS", help="run once for every item of XS, as x, wherever there is room"),
+        Argument(
+            names=("--each",),
+            metavar="x=XS",
+            help="run once for every item of XS, as x, wherever there is room; x,y=XS names the parts of each item",
+        ),
         Argument(
             names=("--retries",),
             kind=count,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -35,16 +35,18 @@ class DataVerbs:
         cluster = self._clusters.current()
         self._supply.push(cluster, _chosen(cluster, options.ranks), split_names(options.names))
 
-    def _pull(self, options: argparse.Namespace) -> None:
+    def _pull(self, options: argparse.Namespace) -> CellResult | None:
+        """The values of one name are also what the line comes to; those of several are only bound."""
         names = split_names(options.names)
         if options.into is not None and len(names) > 1:
             raise UsageError("%fiber pull: --into is for one variable; leave it out, and each keeps its own name")
         cluster = self._clusters.existing()
         ranks = _chosen(cluster, options.ranks)
         pulled = cluster.pull(names, ranks)
-        for position, name in enumerate(names):
-            values = CellResult((value[position] for value in pulled), ranks)
+        found = {name: CellResult((value[at] for value in pulled), ranks) for at, name in enumerate(names)}
+        for name, values in found.items():
             self._shell.user_ns[options.into or name] = values
+        return found[names[0]] if len(names) == 1 else None
 
     def _scatter(self, options: argparse.Namespace) -> None:
         cluster = self._clusters.current()
@@ -58,6 +60,11 @@ class DataVerbs:
 
     def _sequence(self, name: str) -> Any:
         value = self._value(name)
+        if isinstance(value, Mapping):
+            raise UsageError(
+                f"%fiber scatter: {name!r} is a {type(value).__name__}, which has no parts in order: "
+                "scatter a list of its items, or push it to every rank"
+            )
         try:
             iter(value)
         except TypeError as error:

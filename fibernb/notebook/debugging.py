@@ -1,4 +1,4 @@
-"""``%fiber debug``: the last error of a rank, looked at from the notebook with Python's debugger."""
+"""``%fiber debug``: the last error of a rank or an actor, looked at from the notebook with Python's debugger."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from IPython.core.error import StdinNotImplementedError
@@ -16,11 +17,14 @@ from fibernb.client.calls import PinnedCalls
 from fibernb.client.cells import CellHandle
 from fibernb.client.cluster import Cluster
 from fibernb.client.failures import shorthand
+from fibernb.client.interrupts import Deferral
 from fibernb.engine import postmortem_pdb
 from fibernb.engine.postmortem_pdb import Answer, Failure
-from fibernb.errors import CellTimeout, TaskCancelled, TaskError, message_of
+from fibernb.errors import ActorDied, CellTimeout, TaskCancelled, TaskError, message_of
 from fibernb.model import Rank
+from fibernb.notebook import debug_places
 from fibernb.notebook.clusters import Clusters
+from fibernb.notebook.debug_places import Place
 from fibernb.notebook.tracebacks import is_remote
 from fibernb.notebook.usage import UsageError
 
@@ -34,6 +38,7 @@ STOPPED: Final = (CellTimeout, KeyboardInterrupt, asyncio.CancelledError)
 """Errors of a notebook that interrupt engines, which then have frames to look at."""
 
 GONE: Final = "with the old one went what there was to debug"
+ENDED: Final = "with its process went what there was to debug"
 
 MAX_OTHERS: Final = 5
 """How many errors of other kinds are told."""
@@ -41,8 +46,8 @@ MAX_OTHERS: Final = 5
 _FRAME: Final = re.compile(r"^(> |  )(/\S+)(?=\(\d+\))", re.MULTILINE)
 
 NOTHING: Final = (
-    "no engine has an error to debug: they keep the last one of their cells and tasks, until the next one or until "
-    "they are replaced. %debug looks at errors of the notebook itself"
+    "no engine has an error to debug: they keep the last one of their cells, tasks and actors, until the next one or "
+    "until they are replaced. %debug looks at errors of the notebook itself"
 )
 
 NameOf: TypeAlias = Callable[[str], str]
@@ -56,21 +61,43 @@ class Debugging:
         self._clusters = clusters
         self.verbs: dict[str, Callable[[argparse.Namespace], Any]] = {"debug": self._debug}
 
-    def debug(self, rank: str | None = None) -> None:
-        """Look at the last error of a rank; None: at the latest one, wherever that was."""
+    def debug(self, asked: str | None = None) -> None:
+        """Look at the last error of a rank or an actor; None: at the latest one, wherever that was."""
         cluster = self._clusters.existing()
-        ranks = _asked_for(cluster, rank)
-        calls = PinnedCalls(cluster.session)
-        failures = _failures_of_all(calls, ranks) if rank is None else _failures_of(calls, ranks[0])
-        if not failures:
-            print(NOTHING if rank is None else f"rank {ranks[0]} has no error to debug")
+        seen = getattr(sys, "last_value", None)
+        if asked is None and isinstance(seen, ActorDied):
+            print(f"{message_of(seen).partition(chr(10))[0]}\n{ENDED}; %fiber debug RANK looks at another error")
             return
-        chosen, others = choose(failures, getattr(sys, "last_value", None))
-        print(_headline(chosen, others, self._name_of))
-        _Conversation(calls, chosen.rank, self._name_of).hold()
+        calls = PinnedCalls(cluster.session)
+        places = self._everywhere(cluster, calls) if asked is None else self._asked_for(cluster, calls, asked)
+        one = asked is not None and len(places) == 1
+        failures = _failures_of(places[0]) if one else _failures_of_all(calls, places)
+        if not failures:
+            print(_nothing(places, asked))
+            return
+        by_rank = {place.rank: place for place in places}
+        chosen, others = choose(failures, seen)
+        print(_headline(chosen, others, by_rank, self._name_of))
+        _Conversation(by_rank[chosen.rank], self._name_of).hold()
+
+    def _everywhere(self, cluster: Cluster, calls: PinnedCalls) -> list[Place]:
+        """All ranks, and the actors that are known to have failed."""
+        rows = debug_places.actors(cluster.session)
+        found = [debug_places.in_actor(cluster.session, row) for row in debug_places.with_errors(cluster.session, rows)]
+        return [debug_places.on_rank(calls, rank) for rank in range(cluster.size)] + found
+
+    def _asked_for(self, cluster: Cluster, calls: PinnedCalls, text: str) -> list[Place]:
+        rows = debug_places.actors(cluster.session)
+        meant = debug_places.named(rows, text, self._shell.user_ns)
+        if not meant:
+            return [debug_places.on_rank(calls, _rank_of(cluster, text))]
+        living = [row for row in meant if row.rank is not None]
+        if not living:
+            raise UsageError(f"{meant[0].title} has ended ({meant[0].ended or meant[0].state}): {ENDED}")
+        return [debug_places.in_actor(cluster.session, row) for row in living]
 
     def _debug(self, options: argparse.Namespace) -> None:
-        self.debug(options.rank)
+        self.debug(" ".join(options.whose) or None)
 
     def _name_of(self, filename: str) -> str:
         """``In[3]`` for the file that IPython makes of a cell; of other files their path."""
@@ -110,11 +137,10 @@ class DebuggerHook:
 
 
 class _Conversation:
-    """A session of the debugger of one rank: what is typed goes there, what comes back is shown."""
+    """A session of the debugger somewhere: what is typed goes there, what comes back is shown."""
 
-    def __init__(self, calls: PinnedCalls, rank: Rank, name_of: NameOf) -> None:
-        self._calls = calls
-        self._rank = rank
+    def __init__(self, place: Place, name_of: NameOf) -> None:
+        self._place = place
         self._name_of = name_of
 
     def hold(self) -> None:
@@ -126,7 +152,7 @@ class _Conversation:
                 if not answer.prompt:
                     return
                 answer = self._next(answer)
-            print(f"rank {self._rank} has another engine since, or another debugger: {GONE}")
+            print(f"{self._place.who} has another engine since, or another debugger: {GONE}")
         except TaskError as error:
             print(f"{error}\n{GONE}")
 
@@ -135,9 +161,9 @@ class _Conversation:
 
     def _next(self, answer: Answer) -> Answer | None:
         try:
-            line = typed(f"[{self._rank}] {answer.prompt}")
+            line = typed(f"[{self._place.short}] {answer.prompt}")
         except BaseException:
-            self._begin(postmortem_pdb.end, answer.session)
+            self._place.asks.start(postmortem_pdb.end, (answer.session,))
             raise
         try:
             return self._ask(postmortem_pdb.command, answer.session, line)
@@ -145,20 +171,21 @@ class _Conversation:
             return Answer(session=answer.session, text="*** KeyboardInterrupt\n", prompt=postmortem_pdb.PROMPT)
 
     def _ask(self, operation: Callable[..., Answer | None], *args: Any) -> Answer | None:
-        """The answer of the rank. Raises KeyboardInterrupt when that is what has stopped it there."""
-        handle = self._begin(operation, *args)
+        """The answer from there. Raises KeyboardInterrupt when that is what has stopped it."""
+        place, handle = self._place, None
         try:
-            _wait(handle, self._rank)
+            with Deferral(lambda: None):  # once it is sent there is somebody to stop
+                handle = place.asks.start(operation, args)
+            _wait(handle, place)
         except KeyboardInterrupt:
-            _stop(handle)
-            error = handle.errors().get(self._rank)
+            if handle is None:
+                raise
+            _stop(handle, place)
+            error = handle.errors().get(place.rank)
             if isinstance(error, TaskCancelled) and not error.engine_replaced:
                 raise
         (answer,) = handle.result()
         return answer  # type: ignore[no-any-return]
-
-    def _begin(self, operation: Callable[..., Answer | None], *args: Any) -> CellHandle:
-        return self._calls.start(self._calls.operation(operation), [self._rank], [args])
 
 
 def choose(failures: Sequence[Failure], seen: BaseException | None) -> tuple[Failure, list[Failure]]:
@@ -184,76 +211,103 @@ def typed(prompt: str) -> str:
         raise UsageError("%fiber debug asks for commands, and this front end has no way to type them") from None
 
 
-def _asked_for(cluster: Cluster, text: str | None) -> list[Rank]:
-    ranks = list(range(cluster.size)) if text is None else cluster.parse_ranks(text)
-    if text is not None and len(ranks) != 1:
+def _rank_of(cluster: Cluster, text: str) -> Rank:
+    """The one rank of this text. Raises `ConfigError` when it is neither that nor, as it seems, an actor's name."""
+    if (text.isidentifier() and text != "all") or debug_places.EXTRA.fullmatch(text):
+        raise UsageError(f"%fiber debug knows no actor {text!r}: give its variable, name or class, or a rank")
+    ranks = cluster.parse_ranks(text)
+    if len(ranks) != 1:
         raise UsageError(f"%fiber debug looks at one rank at a time, such as %fiber debug {ranks[0] if ranks else 0}")
-    return ranks
+    return ranks[0]
 
 
-def _failures_of_all(calls: PinnedCalls, ranks: Sequence[Rank]) -> list[Failure]:
-    """The last errors of these ranks, as far as they answer soon."""
-    if not ranks:
-        return []
-    handle = calls.start(calls.operation(postmortem_pdb.last_failure), ranks, [()])
-    if not handle.wait(PATIENCE_S + len(ranks) * PATIENCE_EACH_S):
+def _failures_of_all(calls: PinnedCalls, places: Sequence[Place]) -> list[Failure]:
+    """The last errors of these places, as far as they answer soon."""
+    ranks = [place.rank for place in places if not place.is_actor]
+    handles = [place.asks.start(postmortem_pdb.last_failure, ()) for place in places if place.is_actor]
+    if ranks:
+        handles.append(calls.start(calls.operation(postmortem_pdb.last_failure), ranks, [()]))
+    late = _late(handles, PATIENCE_S + len(places) * PATIENCE_EACH_S)
+    for handle in late:
         handle.cancel()
-        handle.wait(PATIENCE_S)
-    answers = handle.values()
-    silent = [rank for rank in ranks if rank not in answers]
+    _late(late, PATIENCE_S)
+    answers = {rank: value for handle in handles for rank, value in handle.values().items()}
+    silent = [place for place in places if place.rank not in answers]
     if silent:
-        print(f"busy, so not asked for an error: rank {shorthand(silent)}")
+        print(f"busy, so not asked for an error: {_together(silent)}")
     return [failure for failure in answers.values() if failure is not None]
 
 
-def _failures_of(calls: PinnedCalls, rank: Rank) -> list[Failure]:
-    """The last error of one rank, if it has one, however long it takes to answer."""
-    handle = calls.start(calls.operation(postmortem_pdb.last_failure), [rank], [()])
+def _late(handles: Sequence[CellHandle], patience_s: float) -> list[CellHandle]:
+    """Those that have not finished within this time, all together."""
+    end = time.monotonic() + patience_s
+    return [handle for handle in handles if not handle.wait(max(0.0, end - time.monotonic()))]
+
+
+def _failures_of(place: Place) -> list[Failure]:
+    """The last error of one place, if it has one, however long it takes to answer."""
+    handle = place.asks.start(postmortem_pdb.last_failure, ())
     try:
-        _wait(handle, rank)
+        _wait(handle, place)
     except KeyboardInterrupt:
-        _stop(handle)
+        _stop(handle, place)
         raise
     return [failure for failure in handle.result() if failure is not None]
 
 
-def _wait(handle: CellHandle, rank: Rank) -> None:
-    """Wait for the answer of a rank, and say so if it has other things to do."""
+def _wait(handle: CellHandle, place: Place) -> None:
+    """Wait for the answer of a place, and say so if it has other things to do."""
     if handle.wait(PATIENCE_S):
         return
     others = ", ".join(handle.waits_for())
-    if others:
-        print(f"rank {rank} is busy with {others}: waiting", flush=True)
+    if others or place.is_actor:
+        print(f"{place.who} is busy{others and f' with {others}'}: waiting", flush=True)
     handle.wait()
 
 
-def _stop(handle: CellHandle) -> None:
-    """Cancel a call and wait for its end; an interrupt meanwhile replaces the engine at once."""
+def _stop(handle: CellHandle, place: Place) -> None:
+    """Cancel a call and wait for its end; an interrupt meanwhile replaces the engine at once, if it is no actor's."""
     handle.cancel()
     try:
         handle.wait()
     except KeyboardInterrupt:
+        if place.is_actor:
+            raise
         handle.cancel(force=True)
         handle.wait()
 
 
-def _headline(chosen: Failure, others: Sequence[Failure], name_of: NameOf) -> str:
+def _nothing(places: Sequence[Place], asked: str | None) -> str:
+    if asked is None or not places:
+        return NOTHING
+    return f"{' and '.join(place.who for place in places)} {'has' if len(places) == 1 else 'have'} no error to debug"
+
+
+def _headline(chosen: Failure, others: Sequence[Failure], places: Mapping[Rank, Place], name_of: NameOf) -> str:
     function = f", in {chosen.function}" if chosen.function else ""
-    lines = [f"rank {chosen.rank}: {chosen.told} ({name_of(chosen.file)}, line {chosen.line}{function})"]
-    alike = [failure.rank for failure in others if _likeness(failure) == _likeness(chosen)]
+    who = places[chosen.rank].who
+    lines = [f"{who}: {chosen.told} ({name_of(chosen.file)}, line {chosen.line}{function})"]
+    alike = [places[failure.rank] for failure in others if _likeness(failure) == _likeness(chosen)]
     if alike:
-        lines.append(f"the same on rank {shorthand(alike)}: %fiber debug {alike[0]}")
-    different = [failure for failure in others if failure.rank not in alike]
-    lines += map(_line_of, different[:MAX_OTHERS])
+        lines.append(f"the same on {_together(alike)}: %fiber debug {alike[0].written}")
+    different = [failure for failure in others if _likeness(failure) != _likeness(chosen)]
+    lines += (_line_of(failure, places[failure.rank]) for failure in different[:MAX_OTHERS])
     if len(different) > MAX_OTHERS:
-        lines.append(f"… and rank {shorthand(failure.rank for failure in different[MAX_OTHERS:])}")
+        lines.append(f"… and {_together(places[failure.rank] for failure in different[MAX_OTHERS:])}")
     return "\n".join(lines)
+
+
+def _together(places: Iterable[Place]) -> str:
+    """``rank 0-3, 7, Counter (extra 2)``."""
+    found = list(places)
+    ranks = [place.rank for place in found if not place.is_actor]
+    return ", ".join([*([f"rank {shorthand(ranks)}"] if ranks else []), *(p.who for p in found if p.is_actor)])
 
 
 def _likeness(failure: Failure) -> tuple[object, ...]:
     return failure.told, failure.file, failure.line
 
 
-def _line_of(failure: Failure) -> str:
+def _line_of(failure: Failure, place: Place) -> str:
     first_line = failure.told.partition("\n")[0]
-    return f"rank {failure.rank}: {first_line}: %fiber debug {failure.rank}"
+    return f"{place.who}: {first_line}: %fiber debug {place.written}"

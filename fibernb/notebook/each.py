@@ -11,12 +11,13 @@ from typing import Any, Final
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb import serialize
+from fibernb.client import failures
 from fibernb.client.cluster import Cluster
 from fibernb.client.refs import Group, ObjectRef, error_of
 from fibernb.client.session import Session, define
 from fibernb.core.messages import DefineFunction, Said
 from fibernb.engine import operations
-from fibernb.errors import GetTimeout, SerializationError, TaskCancelled
+from fibernb.errors import GetTimeout, SerializationError, TaskCancelled, annotate
 from fibernb.model import Outcome, Rank, TaskOptions
 from fibernb.notebook.body import Body
 from fibernb.notebook.request import Each
@@ -36,7 +37,7 @@ def items_of(shell: InteractiveShell, each: Each) -> list[Any]:
         raise UsageError(
             f"%%parallel: --each {each.name}={each.expression} gives {type(found).__name__}, not items to go through"
         ) from None
-    return list(items)
+    return [item for item in items]  # noqa: C416  list() would hear no interrupt, and there may be no end of them
 
 
 def submit(
@@ -80,6 +81,7 @@ class EachHandle:
     ) -> None:
         self.refs = tuple(refs)
         self.ranks = tuple(ranks)
+        self.timed_out = ""  # what to say when it was cancelled since its time was over
         self._session = session
         self._keep_errors = keep_errors
 
@@ -95,14 +97,15 @@ class EachHandle:
         timeout : seconds; None waits for ever.
 
         Raises the exception of the first item that failed, with a note on how many did, unless errors are kept among
-        the values; `GetTimeout` when some had not finished in time, which go on.
+        the values; `CellTimeout` when the cell was cancelled since its own time was over; `GetTimeout` when some had
+        not finished in the time of this call, which go on.
         """
         if not self._session.wait(self.done, timeout):
             left = sum(not ref.done() for ref in self.refs)
             raise GetTimeout(f"{left} of {len(self.refs)} items had not finished after {timeout:g} s; they go on")
         errors = self.errors()
         if errors and not self._keep_errors:
-            raise _first_of(errors, len(self.refs))
+            raise failures.in_time(self.timed_out, _first_of(errors, len(self.refs)), "item", errors)
         return [errors[index] if index in errors else _value_of(ref) for index, ref in enumerate(self.refs)]
 
     def errors(self) -> dict[int, BaseException]:
@@ -136,7 +139,7 @@ async def _answered(ref: ObjectRef) -> None:
 def _first_of(errors: dict[int, BaseException], total: int) -> BaseException:
     real = {index: error for index, error in errors.items() if not isinstance(error, TaskCancelled)} or errors
     index, error = next(iter(real.items()))
-    error.add_note(f"item {index}; {len(errors)} of {total} items failed, --on-error keep gives the others' values")
+    annotate(error, f"item {index}; {len(errors)} of {total} items failed, --on-error keep gives the others' values")
     return error
 
 
@@ -148,7 +151,7 @@ def _function_of(cluster: Cluster, body: Body, each: Each, pushed: Sequence[str]
         size=cluster.size,
         filename=body.filename,
         first_line=body.first_line,
-        pushed=tuple(pushed),
+        pushed=(*pushed, each.name),  # an item that is called rank is not the engine's rank
     )
     return define(functools.partial(operations.run_item, body.source, each.name, cell=cell), "%%parallel --each")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from fibernb.client import current
+from fibernb.client import current, interrupts
 from fibernb.client.cells import CellHandle, CellResult
 from fibernb.notebook import values
+from fibernb.notebook.activity import Activity
 from fibernb.notebook.asking import Question, without_body
 from fibernb.notebook.awaiting import Awaiting
 from fibernb.notebook.cell_tasks import CellTasks
@@ -20,6 +21,7 @@ from fibernb.notebook.data_verbs import DataVerbs
 from fibernb.notebook.debugging import DebuggerHook, Debugging
 from fibernb.notebook.each import EachHandle
 from fibernb.notebook.heartbeat import Heartbeat
+from fibernb.notebook.interruptible import interruptible
 from fibernb.notebook.known import NotebookWords
 from fibernb.notebook.looking import LookingVerbs
 from fibernb.notebook.magics import NAMES, FiberMagics
@@ -41,11 +43,26 @@ def load(shell: InteractiveShell) -> None:
         extension.load()
 
 
+def greet(shell: InteractiveShell) -> None:
+    """Tell the user who has loaded it what there is to know."""
+    _loaded[shell].greet()
+
+
 def unload(shell: InteractiveShell) -> None:
     """Take everything out. The cluster, if there is one, stays."""
     extension = _loaded.pop(shell, None)
     if extension is not None:
         extension.unload()
+
+
+class CellListener(Protocol):
+    """Is told of the cells of a notebook."""
+
+    def begin_cell(self, *_: object) -> None:
+        """A cell begins to run."""
+
+    def end_cell(self, result: Any, /) -> None:
+        """A cell has ended, with this `ExecutionResult`."""
 
 
 class Extension:
@@ -58,6 +75,10 @@ class Extension:
         self._tasks = CellTasks(self._printer, functools.partial(bars_for, shell))
         self._heartbeat = Heartbeat()
         self._awaiting = Awaiting(shell)
+        self._activity = Activity()
+        self._listeners: list[CellListener] = [self._tasks, self._heartbeat, self._awaiting]
+        if hasattr(shell, "kernel"):
+            self._listeners.append(self._activity)
         self._matcher = matcher_for(NotebookWords(shell, clusters))
         self._magics = MagicsBefore(shell)
         self._tracebacks = TracebackHook(shell)
@@ -76,12 +97,12 @@ class Extension:
         self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.input_transformers_cleanup.extend([without_body, self._awaiting])
         self._shell.input_transformer_manager.token_transformers.append(Question)
-        for listener in (self._tasks, self._heartbeat, self._awaiting):
+        for listener in self._listeners:
             self._shell.events.register("pre_run_cell", listener.begin_cell)
             self._shell.events.register("post_run_cell", listener.end_cell)
         self._shell.events.register("pre_run_cell", self._clusters.begin_cell)
         current.on_use.append(self._tasks.follow)
-        current.keeps_errors = True
+        current.keeps_errors = interrupts.in_notebook = True
         formatters = self._formatters()
         formatters["text/plain"].for_type(CellResult, _show_as_text)
         formatters["text/html"].for_type(CellResult, _show_as_html)
@@ -90,6 +111,10 @@ class Extension:
         self._tracebacks.install()
         self._debugger.install()
         self._restarts.install()
+
+    def greet(self) -> None:
+        """Tell who has loaded it what there is to know."""
+        self._clusters.tell_of_earlier()
 
     def unload(self) -> None:
         """Take back what `load` did."""
@@ -100,14 +125,15 @@ class Extension:
         for kind in ("text/plain", "text/html"):
             for shown in (CellResult, CellHandle, EachHandle):
                 formatters[kind].pop(shown, None)
-        for listener in (self._tasks, self._heartbeat, self._awaiting):
+        for listener in self._listeners:
             self._shell.events.unregister("pre_run_cell", listener.begin_cell)
             self._shell.events.unregister("post_run_cell", listener.end_cell)
         self._shell.events.unregister("pre_run_cell", self._clusters.begin_cell)
         current.on_use.remove(self._tasks.follow)
         self._tasks.leave()
-        current.keeps_errors = False
+        current.keeps_errors = interrupts.in_notebook = False
         self._heartbeat.end_cell()
+        self._activity.leave()
         for transformer in (without_body, self._awaiting):
             self._shell.input_transformers_cleanup.remove(transformer)
         self._shell.input_transformer_manager.token_transformers.remove(Question)
@@ -168,8 +194,11 @@ class RestartHook:
 
 
 def _show_as_text(result: CellResult, printer: Any, _cycle: bool) -> None:
-    printer.text(values.as_text(result, result.ranks))
+    with interruptible():
+        text = values.as_text(result, result.ranks)
+    printer.text(text)
 
 
 def _show_as_html(result: CellResult) -> str | None:
-    return values.as_html(result, result.ranks)
+    with interruptible():
+        return values.as_html(result, result.ranks)

@@ -18,7 +18,7 @@ from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.logs import LogVerb
 from fibernb.notebook.memory import memory_of
 from fibernb.notebook.pages import Page
-from fibernb.notebook.rows import LIMIT, ActorRow, EngineRow, ObjectRow, SpanRow, ask, largest
+from fibernb.notebook.rows import LIMIT, ActorRow, EngineRow, ObjectRow, SpanRow, WaitRow, ask, largest
 from fibernb.notebook.status_html import as_html
 from fibernb.notebook.status_page import MAX_OBJECTS, About, actor_table, as_text, engine_table
 from fibernb.notebook.usage import UsageError
@@ -63,15 +63,14 @@ class LookingVerbs:
         if options.file is not None and options.last is not None:
             raise UsageError("%fiber timeline: --last is for the picture; a trace has everything")
         if options.file is not None:
-            rows, _ = session.state("spans", LIMIT, {})
-            _write_trace(Path(options.file), chrome_trace(rows))
+            rows, waits = (session.state(kind, LIMIT, {})[0] for kind in ("spans", "waits"))
+            _write_trace(Path(options.file), chrome_trace(rows, waits))
             return None
         spans, total = ask(session, "spans", SpanRow)
+        past = timeline.Past(spans, ask(session, "waits", WaitRow)[0], range(self._clusters.existing().size), total)
         if options.last is not None:
-            spans = timeline.latest(spans, options.last)
-            total = len(spans)
-        ranks = range(self._clusters.existing().size)
-        return Page(timeline.as_text(spans, ranks, total), timeline_picture.as_html(spans, ranks, total))
+            past = timeline.latest(past, options.last)
+        return Page(timeline.as_text(past), timeline_picture.as_html(past))
 
 
 def chosen(cluster: Cluster, text: str | None) -> list[Rank]:
@@ -124,5 +123,5 @@ def _write_trace(path: Path, trace: list[dict[str, Any]]) -> None:
         path.write_text(json.dumps(trace))
     except (OSError, RuntimeError, ValueError) as error:  # what the system, or a path that cannot be, raises
         raise ConfigError(f"%fiber timeline cannot write {path}: {getattr(error, 'strerror', error)}") from error
-    events = sum(event["ph"] == "X" for event in trace)
+    events = sum(event.get("cat") == "task" for event in trace)
     print(f"{events:,} spans are in {path}: open it at https://ui.perfetto.dev or chrome://tracing")

@@ -12,6 +12,7 @@ from fibernb.notebook import request
 from fibernb.notebook.arguments import HelpAsked, is_expression
 from fibernb.notebook.commands import FIBER_HELP, PARALLEL_HELP
 from fibernb.notebook.parallel import Parallel
+from fibernb.notebook.presses import Bursts
 from fibernb.notebook.usage import UsageError, did_you_mean
 from fibernb.notebook.verbs import Verbs
 
@@ -33,7 +34,8 @@ class FiberMagics(Magics):
     @line_magic
     def fiber(self, line: str) -> Any:
         try:
-            return self._verbs.run(line)
+            with Bursts():
+                return self._verbs.run(line)
         except HelpAsked as asked:
             print(asked)
             return None
@@ -44,7 +46,8 @@ class FiberMagics(Magics):
     @line_cell_magic
     def parallel(self, line: str, cell: str | None = None) -> Any:
         try:
-            return self._expression(line) if cell is None else self._parallel.run_cell(request.parse(line), cell)
+            with Bursts():
+                return self._expression(line) if cell is None else self._parallel.run_cell(request.parse(line), cell)
         except HelpAsked as asked:
             print(asked)
             return None

@@ -19,13 +19,14 @@ from fibernb.client.cluster import Cluster
 from fibernb.client.watching import Watch
 from fibernb.config import Config
 from fibernb.core.messages import Said
-from fibernb.errors import ConfigError
+from fibernb.errors import ConfigError, annotate
 from fibernb.model import Rank
 from fibernb.notebook import each as items_of_cell
 from fibernb.notebook.awaiting import hears_clicks
 from fibernb.notebook.body import Body, body_of
 from fibernb.notebook.each import EachHandle
 from fibernb.notebook.gathering import Fresh
+from fibernb.notebook.interruptible import interruptible
 from fibernb.notebook.live_page import live_html, static_html
 from fibernb.notebook.own_cell import in_this_cell
 from fibernb.notebook.printing import Printer
@@ -41,6 +42,7 @@ class _Started(NamedTuple):
     work: Work
     view: LiveView
     show_output: ShowOutput | None  # while it runs
+    is_quiet: bool  # its values are not to be shown
 
 
 class Parallel:
@@ -66,16 +68,19 @@ class Parallel:
 
     def run_cell(self, request: Request, source: str) -> Any:
         """Run a cell body as asked for: its values, or its handle when it runs in the background."""
-        return self._run(request, body_of(self._shell, source, first_line=2))
+        return self._run(request, self._body(request, source))
 
     async def await_cell(self, request: Request, source: str) -> Any:
         """As `run_cell`, while the event loop goes on."""
-        started = self._start(request, body_of(self._shell, source, first_line=2), awaited=True)
+        started = self._start(request, self._body(request, source), awaited=True)
         if request.background is not None:
             return self._leave_running(request, started)
         with self._showing(request, started):
             await wait_in_loop(started.work, started.view, request.timeout_s, started.show_output)
-        return self._value(request, started.work)
+        try:
+            return self._value(request, started)
+        except StopIteration as error:
+            raise _in_place_of(error) from error.__cause__
 
     def run_expression(self, source: str) -> Any:
         """The value of an expression on every rank."""
@@ -98,11 +103,15 @@ class Parallel:
             return self._leave_running(request, started)
         with self._showing(request, started):
             wait_for(started.work, started.view, request.timeout_s, started.show_output)
-        return self._value(request, started.work)
+        return self._value(request, started)
+
+    def _body(self, request: Request, source: str) -> Body:
+        return body_of(self._shell, source, first_line=2, keeps_value=request.into is not None)
 
     def _start(self, request: Request, body: Body, *, awaited: bool) -> _Started:
         config = configuration.load()
-        cluster = self._cluster()
+        with interruptible():
+            cluster = self._cluster()
         cluster.adopt()
         start = self._start_on_ranks if request.each is None else functools.partial(self._start_items, request.each)
         work = start(cluster, request, body, config)
@@ -111,21 +120,23 @@ class Parallel:
         view = view_for(self._shell, wanted=config.progress, on_cancel=on_cancel, background=background)
         streams = config.progress and request.output != "none"
         show_output = functools.partial(self._show_fresh, request, work, view) if streams else None
-        return _Started(work, view, show_output)
+        return _Started(work, view, show_output, body.is_quiet)
 
     @contextlib.contextmanager
     def _showing(self, request: Request, started: _Started) -> Iterator[None]:
         """In the end, however it comes about, the rest of the output is shown."""
-        work, view, _ = started
+        work, view = started.work, started.view
         try:
             yield
         finally:
             with undisturbed():
                 self._show(work.heard.rest(request.output), work, view)
 
-    def _value(self, request: Request, work: Work) -> Any:
-        values = self._bound(request.into, work.outcome())
-        return None if all(value is None for value in values) else values
+    def _value(self, request: Request, started: _Started) -> Any:
+        with interruptible():
+            outcome = started.work.outcome()
+        values = self._bound(request.into, outcome)
+        return None if started.is_quiet or all(value is None for value in values) else values
 
     def _show_fresh(self, request: Request, work: Work, view: LiveView) -> int:
         """Show what will stay as it is of what was written so far: how many messages that took."""
@@ -142,14 +153,16 @@ class Parallel:
 
     def _start_on_ranks(self, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
         ranks = _chosen(cluster, request.ranks)
-        shipment = self._supply.send(cluster, ranks, body, request)
+        with interruptible():
+            shipment = self._supply.send(cluster, ranks, body, request)
         start = functools.partial(_start_cell, cluster, ranks, body, request)
         return CellWork(start, shipment.check, Heard(ranks, config), cluster.session.wait)
 
     def _start_items(self, each: Each, cluster: Cluster, request: Request, body: Body, config: Config) -> Work:
-        items = items_of_cell.items_of(self._shell, each)
         ranks = range(cluster.size)
-        shipment = self._supply.send(cluster, ranks, body, request)
+        with interruptible():
+            items = items_of_cell.items_of(self._shell, each)
+            shipment = self._supply.send(cluster, ranks, body, request)
         heard = Heard(range(len(items)), config)
         refs = items_of_cell.submit(cluster, body, each, items, request.push, heard.take)
         handle = EachHandle(cluster.session, refs, keep_errors=each.keep_errors, ranks=ranks)
@@ -176,6 +189,14 @@ class Parallel:
         if name is not None:
             self._shell.user_ns[name] = value
         return value
+
+
+def _in_place_of(error: StopIteration) -> RuntimeError:
+    """What a coroutine raises where it would raise this, with all that is told of it."""
+    other = RuntimeError("coroutine raised StopIteration")
+    for note in getattr(error, "__notes__", ()):
+        annotate(other, note)
+    return other
 
 
 def _start_cell(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Any, Final
+
+from fibernb.client.interrupts import QUIET_S, Quiet
 
 MEANT: Final = 2
 """The first stops the cell, the second replaces its engines. There is nothing that a third could do."""
-
-QUIET_S: Final = 0.5
-"""For so long after a cell was stopped, an interrupt still belongs to it. Raised in the shell's own code, it would cost
-the cell its traceback and the kernel its reply."""
 
 
 class Presses:
@@ -26,19 +25,17 @@ class Presses:
     def __init__(self) -> None:
         self._count = 0
         self._quiet_until_s = float("inf")  # of the monotonic clock
-        self._listens = False
+        self._former: Any = None
 
     def __enter__(self) -> Presses:
-        if threading.current_thread() is threading.main_thread() and _is_usual(signal.getsignal(signal.SIGINT)):
-            signal.signal(signal.SIGINT, self._hear)
-            self._listens = True
+        self._former = _take_over(self._hear)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._listens and self._count == 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._former is not None and self._count == 0:
+            signal.signal(signal.SIGINT, self._former)
         self._quiet_until_s = time.monotonic() + QUIET_S
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
@@ -50,5 +47,43 @@ class Presses:
             raise KeyboardInterrupt
 
 
+class Bursts:
+    """As `Presses`, for what may hear any number of interrupts, one after the other: of those that come within
+    `QUIET_S` of one that was heard it takes no notice.
+    """
+
+    def __init__(self) -> None:
+        self._quiet_until_s = 0.0  # of the monotonic clock
+        self._former: Any = None
+
+    def __enter__(self) -> Bursts:
+        self._former = _take_over(self._hear)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._former is not None and signal.getsignal(signal.SIGINT) == self._hear:
+            is_quiet = time.monotonic() < self._quiet_until_s
+            signal.signal(signal.SIGINT, Quiet().hear if is_quiet else self._former)
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._quiet_until_s:
+            self._quiet_until_s = now_s + QUIET_S
+            raise KeyboardInterrupt
+
+
+def _take_over(handler: Callable[[int, FrameType | None], None]) -> Any:
+    """Install a handler of SIGINT in the place of the usual one, and give that one; None where there is another."""
+    former = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not _is_usual(former):
+        return None
+    signal.signal(signal.SIGINT, handler)
+    return former
+
+
 def _is_usual(handler: object) -> bool:
-    return handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Presses)
+    return handler is signal.default_int_handler or isinstance(
+        getattr(handler, "__self__", None), Presses | Bursts | Quiet
+    )

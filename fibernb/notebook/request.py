@@ -14,12 +14,20 @@ DEFAULT_RETRIES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Each:
-    """``--each``: the name, the expression that gives its items, and what happens when items fail."""
+    """``--each``: the name, the expression that gives its items, and what happens when items fail.
+
+    ``name`` may be several, with commas between them, for the parts of each item.
+    """
 
     name: str
     expression: str
     retries: int
     keep_errors: bool
+
+    @property
+    def names(self) -> list[str]:
+        """One by one."""
+        return self.name.split(",")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,9 @@ class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one function that one engine ran one after the other. Times are those of the host's monotonic clock."""
+    """Calls of one function that one engine ran one after the other. Times are those of the host's monotonic clock.
+    ``waited_s``: how long the first of them had waited for an engine.
+    """
 
     rank: int
     name: str
@@ -55,6 +57,21 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_s: float
     count: int = 1
     failed: int = 0
+    waited_s: float = 0.0
+
+
+class WaitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that waited for others ("blocked", on its rank), or calls that wait for an engine ("queued"). ``open``: so
+    far.
+    """
+
+    kind: str
+    rank: int | None
+    name: str
+    began_s: float
+    ended_s: float
+    count: int = 1
+    open: bool = False
 
 
 class Asked(Protocol):

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from fibernb.client.calls import TITLES
 from fibernb.core.messages import SeatStatus, Status
-from fibernb.engine import operations
 from fibernb.model import Rank
-from fibernb.notebook.arrival import set_missing_names
 from fibernb.notebook.grouping import format_ranks
 from fibernb.notebook.rank_cells import named
 from fibernb.notebook.rows import ActorRow, EngineRow, ObjectRow
@@ -24,9 +23,7 @@ MAX_NAMED: Final = 50  # characters of ranks
 
 MORE: Final = ("%fiber ps", "%fiber timeline", "%fiber log", "%fiber --help")
 
-SENT_AHEAD: Final = frozenset(
-    function.__name__ for function in (operations.adopt, operations.set_names, set_missing_names)
-)
+SENT_AHEAD: Final = frozenset(TITLES[operation] for operation in ("adopt", "set_names"))
 
 SEAT_STATES: Final = {
     "idle": "idle",
@@ -107,7 +104,7 @@ def object_table(objects: Sequence[ObjectRow]) -> str:
 
 def store_use(store: Described) -> str:
     """``1.2 GB of 3 GB in 14 blocks, 400 MB of 20 GB spilled to disk``."""
-    text = f"{size(store.used_bytes)} of {size(store.arena_bytes)} in {store.blocks:,} blocks"
+    text = f"{size(store.used_bytes)} of {size(store.arena_bytes)} in {_counted(store.blocks, 'block')}"
     if store.spilled_bytes:
         text += f", {size(store.spilled_bytes)} of {size(store.spill_limit_bytes)} spilled to disk"
     users = sorted(store.pinned.items(), key=lambda item: -item[1])[:MAX_USERS]
@@ -135,8 +132,12 @@ def size(amount_bytes: float) -> str:
     return f"{amount_bytes:,.0f} TB"
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _engines(status: Status) -> str:
-    parts = [f"{status.seats:,} seats", f"{status.ready:,} ready", f"{status.busy:,} busy"]
+    parts = [_counted(status.seats, "seat"), f"{status.ready:,} ready", f"{status.busy:,} busy"]
     if status.starting:
         parts.append(f"{status.starting} starting")
     if status.maximum is not None:

@@ -94,7 +94,8 @@ class StoppingVerbs:
         ranks = chosen(cluster, options.ranks)
         busy = [seat for seat in cluster.status().engines if seat.rank in ranks and seat.task is not None]
         cluster.interrupt(ranks)
-        print("\n".join(_interrupted(busy)) if busy else f"nothing runs on {_ranks(ranks)}")
+        nothing = f"nothing runs on {_ranks(ranks)}" if ranks else "nothing runs: the cluster has no engines"
+        print("\n".join(_interrupted(busy)) if busy else nothing)
 
 
 def _interrupted(busy: Sequence[SeatStatus]) -> list[str]:

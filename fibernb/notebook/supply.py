@@ -12,6 +12,7 @@ from typing import Final
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb.client import failures
+from fibernb.client.calls import TITLES
 from fibernb.client.cells import CellHandle
 from fibernb.client.cluster import Cluster
 from fibernb.client.parcels import Parcel, is_lost, parcel_of
@@ -24,7 +25,7 @@ from fibernb.notebook.pushing import Content, Delivery, PushLedger, pack
 from fibernb.notebook.request import Request
 from fibernb.notebook.usage import UsageError
 
-SET_MISSING_NAMES: Final = define(set_missing_names)
+SET_MISSING_NAMES: Final = define(set_missing_names, TITLES["set_names"])
 
 
 class Supply:
@@ -39,7 +40,7 @@ class Supply:
 
         A builtin that the notebook has redefined, and does so no more, is itself again on the engines as well.
         """
-        own = frozenset() if request.each is None else frozenset({request.each.name})
+        own = frozenset() if request.each is None else frozenset(request.each.names)
         ledger = self._ledger(cluster)
         shipment = Shipment(ledger)
         if request.pushes:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fibernb.model import Rank
-from fibernb.notebook.rows import SpanRow
 from fibernb.notebook.snapshot import whole_duration
 from fibernb.notebook.timeline import (
+    BLOCKED,
+    BLOCKED_TEXT,
+    Past,
     Row,
     Slice,
     Timeline,
     arrange,
     as_text,
     headline,
+    longest,
+    queue_text,
     share_text,
 )
 
@@ -38,13 +41,13 @@ TEXT: Final = 11  # pixels
 TICKS: Final = 6
 
 
-def as_html(spans: Sequence[SpanRow], ranks: Iterable[Rank] = (), total: int | None = None) -> str:
+def as_html(past: Past) -> str:
     """The picture, its legend, and the same as text behind a fold."""
-    text = html.escape(as_text(spans, ranks, total))
-    if not spans:
+    text = html.escape(as_text(past))
+    if past.empty:
         return f"<p>{text}</p>"
-    timeline = arrange(spans, ranks, MAX_ROWS, SLICES)
-    told = html.escape(headline(timeline, len(spans), total))
+    timeline = arrange(past, MAX_ROWS, SLICES)
+    told = html.escape(headline(timeline, len(past.spans), past.total))
     return (
         f'<figure style="margin: 0; color: var(--jp-ui-font-color1, inherit)"><figcaption>{told}</figcaption>'
         f"{_svg(timeline, told)}{_legend(timeline)}"
@@ -54,10 +57,14 @@ def as_html(spans: Sequence[SpanRow], ranks: Iterable[Rank] = (), total: int | N
 
 def _svg(timeline: Timeline, told: str) -> str:
     height = _row_height(len(timeline.rows))
-    top = LOAD_HEIGHT + GAP
+    strips = [_strip("busy", "100%", timeline.load, 0)]
+    if timeline.queue:
+        most = longest(timeline)
+        strips.append(_strip("queue", f"{most:,}", [calls / most for calls in timeline.queue], LOAD_HEIGHT + GAP))
+    top = (LOAD_HEIGHT + GAP) * len(strips)
     bottom = top + height * len(timeline.rows)
     parts = [
-        _load(timeline.load),
+        *strips,
         *_tracks(timeline.rows, top, height),
         *_paths(timeline, top, height),
         *_labels(timeline.rows, top, height),
@@ -75,23 +82,23 @@ def _row_height(rows: int) -> int:
     return 18 if rows <= 16 else 12 if rows <= 32 else 7
 
 
-def _load(load: Sequence[float]) -> str:
-    """How many of the engines were busy, as an area over time."""
-    step = PLOT / len(load)
+def _strip(label: str, most: str, levels: Sequence[float], top: int) -> str:
+    """How something of all engines went, from 0 to 1 (which is called ``most``), as an area over time."""
+    step, bottom = PLOT / len(levels), top + LOAD_HEIGHT
     points = "".join(
-        f"L{LABELS + index * step:.0f} {LOAD_HEIGHT * (1 - part):.0f}h{step:.0f}" for index, part in enumerate(load)
+        f"L{LABELS + index * step:.0f} {bottom - LOAD_HEIGHT * level:.0f}h{step:.0f}"
+        for index, level in enumerate(levels)
     )
-    area = f"M{LABELS} {LOAD_HEIGHT}{points}L{LABELS + PLOT} {LOAD_HEIGHT}z"
     return (
-        f'<text x="{LABELS - 6}" y="{TEXT}" text-anchor="end">busy</text>'
-        f'<text x="{LABELS + PLOT + 4}" y="{TEXT}">100%</text>'
-        f'<path d="M{LABELS} 0h{PLOT}v{LOAD_HEIGHT}h-{PLOT}z" fill-opacity="0.08"/>'
-        f'<path d="{area}" fill-opacity="0.45"/>'
+        f'<text x="{LABELS - 6}" y="{top + TEXT}" text-anchor="end">{label}</text>'
+        f'<text x="{LABELS + PLOT + 4}" y="{top + TEXT}">{most}</text>'
+        f'<path d="M{LABELS} {top}h{PLOT}v{LOAD_HEIGHT}h-{PLOT}z" fill-opacity="0.08"/>'
+        f'<path d="M{LABELS} {bottom}{points}L{LABELS + PLOT} {bottom}z" fill-opacity="0.45"/>'
     )
 
 
 def _tracks(rows: Sequence[Row], top: int, height: int) -> Iterator[str]:
-    """What shows where an engine has no colour: a line, for it waits."""
+    """What shows where an engine has no colour: a line, for it is idle."""
     for index, row in enumerate(rows):
         y, thickness = top + index * height, _thickness(height)
         title = f"<title>{html.escape(row.label)}: busy {row.busy:.0%}</title>"
@@ -101,9 +108,17 @@ def _tracks(rows: Sequence[Row], top: int, height: int) -> Iterator[str]:
 
 def _paths(timeline: Timeline, top: int, height: int) -> Iterator[str]:
     shapes: dict[tuple[int, int], list[str]] = {}
+    hatched: list[str] = []
+    thickness = _thickness(height)
     for index, row in enumerate(timeline.rows):
+        y = top + index * height
         for key, begin, end in _runs(row.slices):
-            shapes.setdefault(key, []).append(_shape(begin, end, top + index * height, _thickness(height)))
+            if key[0] == BLOCKED:
+                hatched.append(_middle(begin, end, y + thickness / 2))
+            else:
+                shapes.setdefault(key, []).append(_shape(begin, end, y, thickness))
+    if hatched:
+        yield _hatching(hatched, thickness)
     for (shade, level), found in sorted(shapes.items()):
         colour = COLOURS[shade]
         name = html.escape(timeline.shares[shade].name)
@@ -113,7 +128,7 @@ def _paths(timeline: Timeline, top: int, height: int) -> Iterator[str]:
 
 def _runs(slices: Sequence[Slice | None]) -> Iterator[tuple[tuple[int, int], int, int]]:
     """Neighbouring slices of the same colour and strength as one."""
-    keys = [None if part is None else (part.shade, math.ceil(part.busy * LEVELS)) for part in slices]
+    keys = [None if part is None else (part.shade, math.ceil(part.strength * LEVELS)) for part in slices]
     begin = 0
     for end in range(1, len(keys) + 1):
         key = keys[begin]
@@ -127,6 +142,19 @@ def _shape(begin: int, end: int, y: int, height: int) -> str:
     left, right = (LABELS + PLOT * at / SLICES for at in (begin, end))
     width = f"{right - left:.1f}".removesuffix(".0")
     return f"M{left:.1f} {y}h{width}v{height}h-{width}z"
+
+
+def _middle(begin: int, end: int, y: float) -> str:
+    left, right = (LABELS + PLOT * at / SLICES for at in (begin, end))
+    return f"M{left:.1f} {y:g}h{right - left:.1f}"
+
+
+def _hatching(lines: Sequence[str], thickness: int) -> str:
+    """Lines so thick and so dashed that they look hatched: a pattern has a name, which other pictures may have too."""
+    return (
+        f'<path d="{"".join(lines)}" stroke="currentColor" stroke-opacity="0.75" stroke-width="{thickness}" '
+        f'stroke-dasharray="1.5 2.5" fill="none"><title>{BLOCKED_TEXT}</title></path>'
+    )
 
 
 def _thickness(height: int) -> int:
@@ -171,8 +199,12 @@ def _time(at: float, seconds: float) -> str:
 
 def _legend(timeline: Timeline) -> str:
     entries = [_entry(COLOURS[shade], share_text(share)) for shade, share in enumerate(timeline.shares)]
-    idle = _entry("inherit", "engine waits", "─")
-    return f'<ul style="list-style: none; margin: 0.3em 0; padding: 0">{"".join(entries)}{idle}</ul>'
+    entries.append(_entry("inherit", "the engine is idle", "─"))
+    if timeline.blocked:
+        entries.append(_entry("inherit", BLOCKED_TEXT, "▥"))
+    if timeline.queue:
+        entries.append(_entry("inherit", queue_text(timeline), "▟"))
+    return f'<ul style="list-style: none; margin: 0.3em 0; padding: 0">{"".join(entries)}</ul>'
 
 
 def _entry(colour: str, text: str, shape: str = "■") -> str:

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import functools
 import linecache
+import multiprocessing.pool
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from multiprocessing.pool import RemoteTraceback as PoolTraceback  # type: ignore[attr-defined]
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -16,12 +18,15 @@ from typing import Any, Final
 import IPython
 from IPython.core.interactiveshell import InteractiveShell
 
+from fibernb.client.cells import loaded_value
 from fibernb.errors import FibernbError, RemoteTraceback, message_of
 from fibernb.notebook.awaiting import AWAITED
 from fibernb.notebook.each import items_of
+from fibernb.notebook.sendable import sendable
 from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.traceback_text import NameOfFile, shown
 from fibernb.notebook.usage import UsageError
+from fibernb.serialize.failures import fields_of, set_fields
 
 _RED: Final = "\x1b[0;31m"
 _PLAIN: Final = "\x1b[0m"
@@ -56,7 +61,7 @@ class TracebackHook:
         folds = self._shell.InteractiveTB.mode.lower() != "verbose"
         lines = None if error is None else render(error, trace, self._name_of_file, folds=folds)
         if error is None or lines is None:
-            if error is not None and any(entry.tb_frame.f_code is items_of.__code__ for entry in _entries(trace)):
+            if error is not None and any(entry.tb_frame.f_code in _RUNS_USERS_CODE for entry in _entries(trace)):
                 exc_tuple = kind, error, _users_part(error, trace)
             self._original(exc_tuple, *args, **options)
             return
@@ -68,7 +73,7 @@ class TracebackHook:
             kind, error = KeyboardInterrupt, KeyboardInterrupt()
         if self._shell.colors.lower() == "nocolor":
             lines = [without_escapes(line) for line in lines]
-        self._shell._showtraceback(kind, error, lines)
+        self._shell._showtraceback(kind, error, list(map(sendable, lines)))
         if self._shell.call_pdb:
             self._shell.debugger(force=True)
 
@@ -86,7 +91,9 @@ def render(
         return [f"{_RED}UsageError{_PLAIN}: {error}"]
     if isinstance(error, SyntaxError) and _passed_through_us(error, trace) and not is_remote(error):
         return [name("".join(traceback.format_exception_only(error)).rstrip())]
-    ours = isinstance(error, FibernbError) or is_remote(error) or _is_raised_by_us(trace)
+    ours = (
+        isinstance(error, FibernbError) or is_remote(error) or _is_of_our_pool(error, trace) or _is_raised_by_us(trace)
+    )
     if not ours and not _passed_through_us(error, trace):
         return None
     frames = traceback.extract_tb(_users_part(error, trace))
@@ -102,15 +109,14 @@ def is_remote(error: BaseException) -> bool:
 
 
 def _account(error: BaseException, name: Callable[[str], str]) -> Iterator[str]:
-    remote = error.__cause__
-    text = remote.text.rstrip() if isinstance(remote, RemoteTraceback) else ""
+    text = _remote_text(error.__cause__)
     kind = "KeyboardInterrupt" if isinstance(error, asyncio.CancelledError) else type(error).__name__
-    notes = [str(note) for note in getattr(error, "__notes__", ())]
-    headline = f"{_RED}{kind}{_PLAIN}" + "".join(f" ({note})" for note in notes if note not in text)
+    notes = [sendable(note) for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note not in text]
+    headline = f"{_RED}{kind}{_PLAIN}" + "".join(f" ({note})" for note in notes)
     if "\n" in text:
         yield f"{headline}\n{name(text)}"
         return
-    message = message_of(error)
+    message = sendable(message_of(error))
     yield f"{headline}: {message}" if message else headline
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions[:MAX_KINDS]:
@@ -121,15 +127,41 @@ def _account(error: BaseException, name: Callable[[str], str]) -> Iterator[str]:
             yield f"\n… {left:,} errors more: sys.last_value.exceptions has all"
 
 
+def _remote_text(cause: BaseException | None) -> str:
+    if isinstance(cause, PoolTraceback):
+        return str(cause).strip().strip('"').strip()
+    return cause.text.rstrip() if isinstance(cause, RemoteTraceback) else ""
+
+
+def _is_of_our_pool(error: BaseException, trace: TracebackType | None) -> bool:
+    """Whether a pool's worker has raised it: that pool's, whose errors have causes of the library's class."""
+    return isinstance(error.__cause__, PoolTraceback) and any(
+        _file_of(entry).startswith(_OURS) for entry in _entries(trace)
+    )
+
+
 def _let_tell(error: BaseException) -> None:
-    """IPython's cell would never end with an error whose class fails to tell its message: give it one that does."""
+    """The kernel's answer holds the message of the error: if its class fails to tell it, or nothing can carry it, the
+    cell would never end. Give it one that can be told.
+    """
+    message = sendable(message_of(error))
+    if _tells(error, message):
+        return
+    kind = type(error)
+    with contextlib.suppress(TypeError):  # a class that is built in, or built in a way that it can have no other
+        own = {"__str__": lambda _: message, "__module__": kind.__module__}
+        error.__class__ = type(kind.__name__, (kind,), own)
+    if not _tells(error, message):
+        texts = {name: sendable(value) for name, value in fields_of(error).items() if isinstance(value, str)}
+        set_fields(error, texts)  # of which a class that is built in may make its message
+        error.args = (message,) if len(error.args) < 2 else error.args
+
+
+def _tells(error: BaseException, message: str) -> bool:
     try:
-        str(error)
+        return str(error) == message
     except Exception:  # noqa: BLE001  a user's class may raise anything
-        kind, message = type(error), message_of(error)
-        with contextlib.suppress(TypeError):  # it is built in such a way that it can have no other
-            own = {"__str__": lambda _: message, "__module__": kind.__module__}
-            error.__class__ = type(kind.__name__, (kind,), own)
+        return False
 
 
 def _passed_through_us(error: BaseException, trace: TracebackType | None) -> bool:
@@ -184,5 +216,8 @@ def _frame_text(frame: traceback.FrameSummary) -> str:
     return head + (f"    {line}\n" if line else "")
 
 
+_RUNS_USERS_CODE: Final = (items_of.__code__, loaded_value.__code__)
+"""What is raised below these is the user's own."""
+
 _OURS: Final = f"{Path(__file__).parent.parent}/"
-_BETWEEN: Final = (f"{Path(IPython.__file__).parent}/", contextlib.__file__)
+_BETWEEN: Final = (f"{Path(IPython.__file__).parent}/", contextlib.__file__, multiprocessing.pool.__file__)

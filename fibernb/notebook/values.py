@@ -5,12 +5,16 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from IPython.lib.pretty import RepresentationPrinter
 
+from fibernb.errors import message_of
 from fibernb.model import Rank
 from fibernb.notebook.grouping import format_ranks
+from fibernb.notebook.sendable import sendable
+from fibernb.notebook.value_pages import page_of
 
 MAX_CHARACTERS: Final = 2000
 """How much of one value's text is shown."""
@@ -36,8 +40,8 @@ def describe(value: object) -> str:
     """The text of a value; of large arrays, wherever in it they are, type, shape and dtype."""
     text = _text_of(value)
     if len(text) <= MAX_CHARACTERS:
-        return text
-    return f"{text[:MAX_CHARACTERS]} … {len(text) - MAX_CHARACTERS:,} characters more"
+        return sendable(text)
+    return f"{sendable(text[:MAX_CHARACTERS])} … {len(text) - MAX_CHARACTERS:,} characters more"
 
 
 def grouped(texts: Iterable[str], ranks: Sequence[Rank]) -> list[Shown]:
@@ -50,7 +54,7 @@ def grouped(texts: Iterable[str], ranks: Sequence[Rank]) -> list[Shown]:
 
 def as_text(values: Sequence[object], ranks: Sequence[Rank]) -> str:
     """One line (or one indented paragraph) for each group: ``[0-3] 42``."""
-    shown = grouped(map(describe, values), ranks)
+    shown = grouped(_descriptions(values), ranks)
     head, tail = shown[: MAX_GROUPS // 2], shown[len(shown) - MAX_GROUPS // 2 :]
     if len(shown) <= MAX_GROUPS:
         return "\n".join(_paragraph(group) for group in shown)
@@ -59,15 +63,29 @@ def as_text(values: Sequence[object], ranks: Sequence[Rank]) -> str:
 
 
 def as_html(values: Sequence[object], ranks: Sequence[Rank]) -> str | None:
-    """A section for each group, if at least one value has HTML of its own."""
-    pages = [_html_of(value) for value in values]
+    """A section for each group, if at least one value has HTML or a picture of its own."""
+    try:
+        pages = list(map(page_of, values))
+    except KeyboardInterrupt:  # it took the user too long: the text is enough
+        return None
     if not any(pages):
         return None
-    texts = (page or _preformatted(describe(value)) for page, value in zip(pages, values, strict=True))
-    shown = grouped(texts, ranks)
+    texts = _descriptions(values, pages)
+    shown = grouped((page or _preformatted(text) for page, text in zip(pages, texts, strict=True)), ranks)
     sections = _fitting([_section(group) for group in shown[:MAX_GROUPS]])
     left_out = len(shown) - len(sections)
     return "\n".join([*sections, *([f"<p>… {left_out:,} other values …</p>"] if left_out else [])])
+
+
+def _descriptions(values: Sequence[object], pages: Sequence[str | None] = ()) -> list[str]:
+    """The text of each value that has no page. An interrupt ends the looking at values; the cell has its result."""
+    texts: list[str] = []
+    try:
+        for value, page in zip_longest(values, pages):
+            texts.append("" if page else describe(value))
+    except KeyboardInterrupt:
+        texts += [f"<{type(value).__name__} whose repr was interrupted>" for value in values[len(texts) :]]
+    return texts
 
 
 def _fitting(sections: Sequence[str]) -> list[str]:
@@ -125,22 +143,21 @@ def _text_of(value: object) -> str:
         printer.pretty(value)
         printer.flush()  # type: ignore[no-untyped-call]
         return written.getvalue()
-    except Exception as error:  # noqa: BLE001  the repr of a user's class may raise anything, and is only shown
-        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  a user's repr may raise anything: the shell does not get over an exit
+        return f"<{type(value).__name__} whose repr raised {type(error).__name__}{_why(error)}>"
+
+
+def _why(error: BaseException) -> str:
+    """What Python says of a value that it can show no repr of; what a user's class says is its own affair."""
+    is_pythons = isinstance(error, RecursionError | ValueError) and type(error).__module__ == "builtins"
+    return f": {message_of(error):.80}" if is_pythons else ""
 
 
 def _paragraph(shown: Shown) -> str:
     label = f"[{format_ranks(shown.ranks)}] "
     return label + shown.text.replace("\n", "\n" + " " * len(label))
-
-
-def _html_of(value: object) -> str | None:
-    method = None if isinstance(value, type) else getattr(value, "_repr_html_", None)
-    try:
-        made = method() if callable(method) else None
-    except Exception:  # noqa: BLE001  as above: the text is shown then
-        return None
-    return made if isinstance(made, str) else None
 
 
 def _section(shown: Shown) -> str:

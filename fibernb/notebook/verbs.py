@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from fibernb import config as configuration
 from fibernb.client.cluster import Cluster
-from fibernb.errors import ConfigError
 from fibernb.notebook.arguments import HelpAsked, split_words
 from fibernb.notebook.clusters import Clusters, settle
 from fibernb.notebook.commands import FIBER_HELP, verb_named
@@ -22,9 +20,10 @@ from fibernb.notebook.debugging import Debugging
 from fibernb.notebook.looking import LookingVerbs, chosen
 from fibernb.notebook.pages import Page
 from fibernb.notebook.seats_view import SeatsView, readiness
+from fibernb.notebook.settings import SettingsVerb, typed_settings
 from fibernb.notebook.status_page import table
 from fibernb.notebook.stopping import StoppingVerbs
-from fibernb.notebook.usage import UsageError, did_you_mean
+from fibernb.notebook.usage import UsageError
 
 _SEATS: Final = re.compile(r"([+-]?)(\d+)")
 _BOUNDS: Final = re.compile(r"(\d+):(\d+)")
@@ -54,7 +53,7 @@ class Verbs:
             "list": self._list,
             "attach": self._attach,
             "detach": self._detach,
-            "config": self._config,
+            "config": SettingsVerb(clusters).run,
             **looking.verbs,
             **data.verbs,
             **stopping.verbs,
@@ -122,7 +121,7 @@ class Verbs:
     # ---- clusters ----------------------------------------------------------------------------------------
 
     def _start(self, options: argparse.Namespace) -> None:
-        settings = _settings(options.options or [])
+        settings = typed_settings(options.options or [])
         start = functools.partial(self._clusters.start, options.workers, options.backend, options.name, settings)
         if options.workers is not None:
             self._fill(options.workers, start, named=True)
@@ -157,50 +156,6 @@ class Verbs:
         self._clusters.forget()
         print(f"cluster {cluster.name} runs on until it is stopped: %fiber attach {cluster.name}")
 
-    # ---- looking -----------------------------------------------------------------------------------------
-
-    def _config(self, options: argparse.Namespace) -> Page | None:
-        asked = [word for word in options.settings if "=" not in word]
-        changes = [word for word in options.settings if "=" in word]
-        _rows_of_settings(asked)
-        _settings(changes)  # all of them are right, or none is set
-        for key, text in map(_pair, changes):
-            os.environ[configuration.PREFIX + key.upper()] = text
-        if changes and not asked:
-            return None
-        shown = _rows_of_settings(asked)
-        return Page(table([("setting", "value", "from", "accepts")[: len(shown[0])], *shown]))
-
 
 def _target(size: int, sign: str, amount: int) -> int:
     return {"": amount, "+": size + amount, "-": max(0, size - amount)}[sign]
-
-
-def _settings(pairs: Sequence[str]) -> dict[str, object]:
-    """Typed values of ``KEY=VALUE`` words. Raises `ConfigError` for a key or value that cannot be."""
-    base = configuration.load()
-    return {
-        key: getattr(configuration.with_changes(base, key, text), key) for key, text in (_pair(pair) for pair in pairs)
-    }
-
-
-def _pair(word: str) -> tuple[str, str]:
-    key, equals, text = word.partition("=")
-    if not equals:
-        raise ConfigError(f"{word!r} is no setting: write KEY=VALUE, such as lease_s=600")
-    return key, text
-
-
-def _rows_of_settings(keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """The settings of these names, with what they accept, or all of them. Raises `ConfigError` for one unknown."""
-    settings = {setting.key: setting for setting in configuration.describe()}
-    for key in keys:
-        if key not in settings:
-            raise ConfigError(f"there is no setting {key!r}{did_you_mean(key, settings) or '; see %fiber config'}")
-    rows = {key: (key, str(setting.value), _origin(setting)) for key, setting in settings.items()}
-    return [(*rows[key], settings[key].accepts) for key in keys] or list(rows.values())
-
-
-def _origin(setting: configuration.Setting) -> str:
-    """Where a setting comes from, and who has fixed it."""
-    return f"{setting.source}, locked by {setting.locked_by}" if setting.locked_by else setting.source

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from fibernb.errors import CellTimeout
 from fibernb.notebook.interrupts import Interrupts
 from fibernb.notebook.presses import Presses
+from fibernb.notebook.turns import Turns
 from fibernb.notebook.view import PATIENCE_S, PERIOD_S, LiveView
 from fibernb.notebook.work import Work
 
@@ -86,11 +87,12 @@ def _course(work: Work, view: LiveView, timeout_s: float | None, show_output: Sh
     try:
         in_time = yield from _watch(work, view, timeout_s, show_output)
         if not in_time:
-            raise CellTimeout(f"the cell ran longer than {timeout_s:g} s and was cancelled")
+            work.handle.timed_out = f"the cell ran longer than {timeout_s:g} s and was cancelled"
+            raise CellTimeout(work.handle.timed_out)
     except (KeyboardInterrupt, CellTimeout) as error:
         yield from _stop(work)
-        if replaced := work.replacements():
-            error.add_note(replaced)
+        for note in work.stops():
+            error.add_note(note)
         raise
     finally:
         view.close(work.snapshot())
@@ -122,35 +124,16 @@ def _watch(
 ) -> Generator[float, None, bool]:
     """Whether it ended in time."""
     begin = time.monotonic()
-    turns = _Turns(view, show_output)
     deadline = float("inf") if timeout_s is None else begin + timeout_s
-    yield min(PERIOD_S, deadline - begin)
-    while not work.wait(0):
-        now = time.monotonic()
-        if now >= deadline:
-            return False
-        if now - begin > PATIENCE_S:
-            turns.take(work)
-        yield max(0.0, min(PERIOD_S, deadline - time.monotonic()))
+    with Turns(view, show_output) as turns:
+        yield min(PERIOD_S, deadline - begin)
+        while not work.wait(0):
+            now = time.monotonic()
+            if now >= deadline:
+                return False
+            if now - begin > PATIENCE_S:
+                turns.take(work)
+            else:
+                work.ask()  # so that the first page of the view tells the truth
+            yield max(0.0, min(PERIOD_S, deadline - time.monotonic()))
     return True
-
-
-class _Turns:
-    """The view and the output of a cell share its messages: in the mean one for each turn."""
-
-    def __init__(self, view: LiveView, show_output: ShowOutput | None) -> None:
-        self._view = view
-        self._show_output = show_output
-        self._is_views = True  # the next turn
-        self._ahead = 0  # messages
-
-    def take(self, work: Work) -> None:
-        """A turn has come: one of the two shows what it has."""
-        if self._ahead:
-            self._ahead -= 1
-            return
-        sent = 0 if self._is_views or self._show_output is None else self._show_output()
-        if not sent:
-            self._view.show(work.snapshot())
-        self._ahead = max(0, sent - 1)
-        self._is_views = sent > 0

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeAlias
 
 from fibernb.client import failures
 from fibernb.client.cells import CellHandle, CellResult
-from fibernb.client.failures import is_replaced
 from fibernb.client.refs import ObjectRef
 from fibernb.config import Config
 from fibernb.core.messages import Progress, Said, Status
@@ -107,8 +106,11 @@ class Work(Protocol):
     def cancel(self, *, force: bool = False) -> None:
         """Stop it; with ``force`` by replacing engines."""
 
-    def replacements(self) -> str:
-        """Which of its ranks or items did not stop when it was cancelled, so that their engines were replaced."""
+    def stops(self) -> list[str]:
+        """What is told of ranks or items that were cancelled: where they stood, and whose engines were replaced."""
+
+    def ask(self) -> None:
+        """Have the hub tell how far it is, for the next `snapshot`."""
 
     def snapshot(self) -> Snapshot:
         """How far it is."""
@@ -136,6 +138,7 @@ class CellWork:
         self._wait = wait
         self._spoke: set[Rank] = set()
         self._ended = threading.Event()
+        self._is_cancelled = False
         self._stopwatch = Stopwatch()
         self.handle = start(self._hear)
         for rank, ref in zip(self.handle.ranks, self.handle.refs, strict=False):
@@ -147,13 +150,17 @@ class CellWork:
         return len(self.handle.ranks)
 
     def wait(self, timeout_s: float | None) -> bool:
-        return self._wait(self._ended.is_set, timeout_s)
+        return self._wait(self._has_ended, timeout_s)
 
     def cancel(self, *, force: bool = False) -> None:
+        self._is_cancelled = True
         self.handle.cancel(force)
 
-    def replacements(self) -> str:
-        return failures.replacements("rank", (rank for rank, e in self.handle.errors().items() if is_replaced(e)))
+    def stops(self) -> list[str]:
+        return failures.stops("rank", self.handle.errors())
+
+    def ask(self) -> None:
+        self.handle.states()
 
     def snapshot(self) -> Snapshot:
         states = dict(zip(self.handle.ranks, self.handle.states(), strict=True))
@@ -170,6 +177,10 @@ class CellWork:
     def outcome(self) -> CellResult:
         self._check()
         return self.handle.result()
+
+    def _has_ended(self) -> bool:
+        """An interrupt may hit whoever is about to tell us, so that we never hear of it."""
+        return self._ended.is_set() or (self._is_cancelled and self.handle.done())
 
     def _end(self, _: CellHandle) -> None:
         self._stopwatch.stop()
@@ -203,6 +214,7 @@ class EachWork:
         self._wait = wait
         self._status = status
         self._left = len(handle.refs)
+        self._is_cancelled = False
         self._outcomes: Counter[Outcome] = Counter()  # of those that have ended
         self._stopwatch = Stopwatch()
         for item, ref in enumerate(handle.refs):
@@ -213,13 +225,17 @@ class EachWork:
         return len(self.handle.refs)
 
     def wait(self, timeout_s: float | None) -> bool:
-        return self._wait(lambda: self._left == 0, timeout_s)
+        return self._wait(self._has_ended, timeout_s)
 
     def cancel(self, *, force: bool = False) -> None:
+        self._is_cancelled = True
         self.handle.cancel(force)
 
-    def replacements(self) -> str:
-        return failures.replacements("item", (item for item, e in self.handle.errors().items() if is_replaced(e)))
+    def stops(self) -> list[str]:
+        return failures.stops("item", self.handle.errors())
+
+    def ask(self) -> None:
+        self._status()
 
     def snapshot(self) -> Snapshot:
         outcomes = self._outcomes
@@ -238,6 +254,10 @@ class EachWork:
     def outcome(self) -> list[Any]:
         self._check()
         return self.handle.result()
+
+    def _has_ended(self) -> bool:
+        """As that of `CellWork`."""
+        return self._left == 0 or (self._is_cancelled and self.handle.done())
 
     def _count(self, item: int, ref: ObjectRef) -> None:
         self.heard.end(item)

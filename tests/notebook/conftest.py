@@ -5,16 +5,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from hypothesis import settings
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from fibernb.notebook.clusters import Clusters
 from fibernb.notebook.extension import Extension
 from tests.notebook.fake_cluster import FakeClusters
-
-settings.register_profile("notebook", deadline=None)  # machines that run tests are busy
-settings.load_profile("notebook")
 
 
 @pytest.fixture

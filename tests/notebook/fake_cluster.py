@@ -107,6 +107,10 @@ class FakeSession:
     def ask_status(self) -> None:
         """Nobody answers."""
 
+    def new_ids(self, count: int) -> int:
+        """It submits nothing itself."""
+        return 0
+
     def state(self, kind: str, limit: int, where: dict[str, str]) -> tuple[list[dict[str, Any]], int]:
         rows = self.rows.get(kind, [])
         return rows[:limit], len(rows)
@@ -140,7 +144,7 @@ class FakeView:
         return FakeHandle(self._ranks, [None] * len(self._ranks))
 
     def start_with_parcels(self, function: DefineFunction, parcels: Mapping[str, Parcel]) -> FakeHandle:
-        assert function.name == "set_missing_names"
+        assert function.name == "pushed names"
         for rank in self._ranks:
             values = _values_of(parcels)
             self._cluster.pushes.append((rank, [f"{name}?" for name in sorted(values)]))

@@ -84,12 +84,23 @@ def test_cell_options() -> None:
         CELL.parse(["--output", "all"])
 
 
+def test_options_that_take_many_words_may_be_given_again() -> None:
+    assert CELL.parse(["--push", "a", "b", "--into", "v", "--push", "c,d"]).push == ["a", "b", "c,d"]
+    started = verb_named("start").parse(["-o", "lease_s=9", "-n", "2", "-o", "progress=false", "resources={}"])
+    assert started.options == ["lease_s=9", "progress=false", "resources={}"]
+    assert verb_named("start").parse([]).options is None
+
+
 def test_split() -> None:
     assert split_words("'a b' c", "%fiber push") == ["a b", "c"]
     with pytest.raises(UsageError, match="No closing quotation"):
         split_words("'a", "%fiber push")
-    with pytest.raises(UsageError, match=r"'a\.b' is not a Python name"):
-        split_names(["a.b"])
+    for name in ("a.b", "1a", "class"):
+        with pytest.raises(UsageError, match=re.escape(f"{name!r} is not a Python name")):
+            split_names([name])
+        for option in ("--into", "-a"):
+            with pytest.raises(UsageError, match=re.escape(f"{name!r} is not a Python name")):
+                CELL.parse([option, name])
 
 
 @pytest.mark.parametrize("comment", ["# eight", "#eight", "# don't", "# a # 'b"])
@@ -113,7 +124,11 @@ def test_comments_are_not_read(comment: str) -> None:
         ("--each x=a + b --into y", "--into y", ("x", "a + b")),
         ("--each x='a b' -w 0", "-w 0", ("x", "'a b'")),
         ("--each x=f(a, b=1) --retries 0", "--retries 0", ("x", "f(a, b=1)")),
-        ("--each x = xs", "--each x = xs", None),
+        ("--each x = xs", "", ("x", "xs")),
+        ("--each a,b=pairs", "", ("a,b", "pairs")),
+        ("--each a, b = zip(xs, ys) --into y", "--into y", ("a,b", "zip(xs, ys)")),
+        ("--each index=xs", "", ("index", "xs")),
+        ('--each "a, b=zip(xs, ys)"', '--each "a, b=zip(xs, ys)"', None),
         ('--each "x=[1, 2]"', '--each "x=[1, 2]"', None),
     ],
 )
@@ -127,8 +142,20 @@ def test_take_each_wants_an_expression(line: str) -> None:
         take_each(line)
 
 
+def test_take_each_wants_a_name() -> None:
+    for line in ("--each for=xs", "--each x,for=xs"):
+        with pytest.raises(UsageError, match="'for' is not a Python name"):
+            take_each(line)
+
+
+def test_take_each_of_a_loop_as_python_writes_it() -> None:
+    with pytest.raises(UsageError, match=r"NAME=EXPRESSION: --each x,y=zip\(a, b\)$"):
+        take_each("--each x, y in zip(a, b)")
+
+
 def test_split_each() -> None:
     assert split_each("x=[1, 2]") == ("x", "[1, 2]")
-    for word in ("x", "1=a", "x=", "x=for"):
+    assert split_each("a, b=zip(xs, ys)") == ("a,b", "zip(xs, ys)")
+    for word in ("x", "1=a", "x=", "x=for", "for=x", "a,=x"):
         with pytest.raises(UsageError, match="NAME=EXPRESSION"):
             split_each(word)

@@ -77,3 +77,20 @@ def test_which_kernels_hear_clicks(
     monkeypatch.setattr("importlib.metadata.version", lambda package: {"ipykernel": version}[package])
     assert hears_clicks(awaited=True) is awaited
     assert hears_clicks(awaited=False) is blocking
+
+
+def test_a_value_that_could_not_be_shown_does_not_make_later_cells_failures(
+    awaiting: Awaiting, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel would tell of those that await."""
+    monkeypatch.setattr(shell, "_last_traceback_during_displayhook", True, raising=False)
+    monkeypatch.setattr(shell.displayhook, "msg", {"content": {}}, raising=False)
+    awaiting.end_cell()
+    awaiting.begin_cell()
+    assert vars(shell)["_last_traceback_during_displayhook"] is False
+    assert vars(shell.displayhook)["msg"] is None
+
+
+def test_shells_of_terminals_have_no_such_marks(awaiting: Awaiting, shell: InteractiveShell) -> None:
+    awaiting.begin_cell()
+    assert "_last_traceback_during_displayhook" not in vars(shell)

@@ -33,11 +33,20 @@ class FakeSession:
         self.inbox = SimpleNamespace(on_said=None, catch_up=lambda timeout_s: True)
         self.books = SimpleNamespace(mutex=threading.RLock(), ledger=SimpleNamespace(pending=self.pending))
         self.cancelled: list[ObjectRef] = []
+        self._next_id = first_id(CLIENT)
+
+    def new_ids(self, count: int) -> int:
+        first = self._next_id
+        self._next_id += count
+        return first
 
     def submit(self, number: int) -> int:
-        task = first_id(CLIENT) + number
+        task = self.new_ids(1)
         self.pending[task] = f"ref {number}"
         return task
+
+    def answer(self, task: int) -> None:
+        del self.pending[task]
 
     def cancel(self, refs: list[ObjectRef]) -> None:
         self.cancelled += refs
@@ -105,6 +114,21 @@ def test_displays_go_to_the_cell_that_submitted(
     for task in (submitted[0], submitted[1], first_id(99)):
         tasks.hear(Display(task=task, rank=0, sequence=0, kind="display", content=content))
     assert [name for name, _ in printer.shown] == ["first", "second", "second"]
+
+
+def test_what_a_task_says_after_its_answer_goes_to_its_own_cell_as_well(
+    tasks: CellTasks, session: FakeSession, printer: RecordingPrinter
+) -> None:
+    submitted = []
+    for number, name in enumerate(("first", "second", "third")):
+        cell.set(name)
+        tasks.begin_cell()
+        submitted.append(session.submit(number))
+        session.answer(submitted[-1])
+        tasks.end_cell(ended(None))
+    for task in submitted:
+        tasks.hear(said(task, "late\n"))
+    assert [name for name, _ in printer.shown] == ["first", "second", "third"]
 
 
 def test_bars_move_in_the_cell_that_submitted_and_stand_at_its_end(

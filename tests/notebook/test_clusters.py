@@ -9,7 +9,7 @@ import pytest
 from fibernb.client import api
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.hub.connection import Connection
-from fibernb.notebook.clusters import Clusters, Mark, choose, here, read_mark, write_mark
+from fibernb.notebook.clusters import Clusters, Mark, choose, earlier_of, here, read_mark, write_mark
 
 
 def connection(directory: Path, name: str, started_at: float, mark: Mark | None = None) -> Connection:
@@ -40,6 +40,22 @@ def test_the_latest_of_this_notebook(tmp_path: Path) -> None:
     assert choose(running, Mark(notebook="third.ipynb", directory="/e")).name == "d"
     with pytest.raises(ConfigError, match=r"a, b, c, d\. Say which one: %fiber attach a"):
         choose(running, Mark(directory="/f"))
+
+
+def test_what_an_earlier_kernel_has_left(tmp_path: Path) -> None:
+    mine = Mark(notebook="n.ipynb", directory="/d")
+    running = [
+        connection(tmp_path, "a", 2.0, mine),
+        connection(tmp_path, "b", 3.0, mine),
+        connection(tmp_path, "c", 1.0, mine),
+        connection(tmp_path, "d", 4.0, Mark(notebook="other.ipynb", directory="/d")),
+        connection(tmp_path, "e", 5.0),
+    ]
+    found = [earlier_of(running, mine, own) for own in ("", "b")]
+    assert [earlier and earlier.name for earlier in found] == ["b", "a"]
+    assert earlier_of(running[3:], mine, "") is None
+    assert earlier_of(running, Mark(directory="/d"), "") is None
+    assert earlier_of(running[4:], Mark(), "") is None
 
 
 def test_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,21 @@ def test_bytes_are_bounded_where_lines_are_long(kernel: Kernel) -> None:
     assert all(lines_told_of(lines) == 300 for lines in by_rank(reply).values())
 
 
+def test_cells_in_the_background_share_the_messages(kernel: Kernel) -> None:
+    body = "import time, fibernb as fnb\nend = time.time() + 3\nfor i in fnb.progress(iter(int, 1)):\n    print(i)\n"
+    body += "    time.sleep(0.005)\n    if time.time() > end: break"
+    replies = [kernel.run(f"%%parallel -w {rank} -a handle{rank}\n{body}") for rank in range(SIZE)]
+    kernel.run("_ = [handle.result() for handle in (handle0, handle1, handle2, handle3)]")
+    for reply in replies:
+        kernel.wait_until(reply, lambda so_far: so_far.of("update_display_data"))
+    kernel.messages_for(replies[0], 0.5)
+    shown = [
+        message for reply in replies for message in reply.messages if message["msg_type"] in ("stream", "comm_msg")
+    ]
+    dates = [message["header"]["date"] for message in shown]
+    assert len(shown) <= 10 * (max(dates) - min(dates)).total_seconds() + 8 * SIZE
+
+
 def test_one_endless_line(kernel: Kernel) -> None:
     reply = kernel.run("%%parallel -w 1\nfor i in range(30): print('x' * 1_000_000, end='')")
     (line,) = reply.stream().splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,7 @@ def test_a_second_interrupt_replaces_engines_at_once(kernel: Kernel) -> None:
 def test_timeout(kernel: Kernel) -> None:
     reply = kernel.fail("%%parallel --timeout 0.3\nprint('begun', flush=True)\nimport time\ntime.sleep(30)")
     assert reply.error == "CellTimeout"
+    assert "(ranks 0-2 stood at In[" in "\n".join(reply.of("error")[0]["traceback"])
     assert reply.stream() == "[0-2] begun\n"
     assert kernel.run("%%parallel -w 0\n1").result == "[0] 1"
 
@@ -176,18 +178,54 @@ def test_background_output_goes_to_its_own_cell(kernel: Kernel) -> None:
     assert kernel.run("later == values").result == "True"
 
 
+@pytest.mark.parametrize("cell", ["", " --each x=[1]"])
+def test_timeout_in_the_background(kernel: Kernel, cell: str) -> None:
+    kernel.run(f"%%parallel --timeout 0.3 -a late{cell}\nimport time\ntime.sleep(30)")
+    reply = kernel.fail("late.result()")
+    assert reply.error == "CellTimeout"
+    assert "longer than 0.3 s" in reply.text
+
+
 def test_each(kernel: Kernel) -> None:
     reply = kernel.run("%%parallel --each x=[1, 2, 3, 4] --into ys\nif x % 2: print('odd')\nx ** 2")
     assert reply.result == "[1, 4, 9, 16]"
     assert reply.stream() == "[item 0,2] odd\n"
     assert kernel.run("ys").result == "[1, 4, 9, 16]"
+    assert kernel.run("%%parallel --each x=[1, 2] --into ys\nx * 2;").result == ""
+    assert kernel.run("ys").result == "[2, 4]"
+
+
+def test_errors_of_pools(kernel: Kernel) -> None:
+    kernel.run("import fibernb.multiprocessing as mp\npool = mp.Pool(2)")
+    reply = kernel.fail("def inverse(x):\n    return 1 / x\npool.map(inverse, [1, 0])")
+    shown = without_escapes("\n".join(reply.of("error")[0]["traceback"]))
+    assert re.sub(r"In\[\d+\]", "In[#]", shown).splitlines()[:-3] == [
+        "Traceback (most recent call last):",
+        "  Cell In[#], line 3",
+        "    pool.map(inverse, [1, 0])",
+        "ZeroDivisionError",
+        "Traceback (most recent call last):",
+        "  Cell In[#], line 2, in inverse",
+    ]
+    assert shown.endswith("ZeroDivisionError: division by zero")
+    library = "import multiprocessing as library\nwith library.Pool(1) as p:\n    p.apply(inverse, (0,))"
+    assert "RemoteTraceback" in kernel.fail(library).of("error")[0]["traceback"][1]
+    kernel.run("pool.terminate(); pool.join()")
+
+
+def test_each_takes_items_apart(kernel: Kernel) -> None:
+    kernel.run("a = b = 'of the notebook'")
+    assert kernel.run("%%parallel --each a, b = zip('xy', (2, 3))\na * b").result == "['xx', 'yyy']"
+    assert kernel.run("a, b").result == "('of the notebook', 'of the notebook')"
 
 
 def test_each_with_errors(kernel: Kernel) -> None:
     body = "\nif x == 2: raise ValueError('two')\nx"
     reply = kernel.fail(f"%%parallel --each x=range(4){body}")
     assert reply.error == "ValueError"
-    assert "item 2; 1 of 4 items failed" in "\n".join(reply.of("error")[0]["traceback"])
+    shown = "\n".join(reply.of("error")[0]["traceback"])
+    assert "item 2; 1 of 4 items failed" in shown
+    assert shown.endswith("ValueError: two\nx = 2")
     assert kernel.run(f"%%parallel --each x=range(4) --on-error keep{body}").result == "[0, 1, ValueError('two'), 3]"
 
 
@@ -247,13 +285,27 @@ def test_restart_and_attach(tmp_path: Path) -> None:
         kernel.run("%fiber scale 2\nfrom_notebook = 5")
         kernel.run("%%parallel\nmade_there = rank + from_notebook")
         kernel.restart()
-        kernel.run("%load_ext fibernb")
+        told = kernel.run("%load_ext fibernb").stream()
+        assert told.endswith("started before, still runs: %fiber attach takes it up again\n"), told
         assert "2 engines ready" in kernel.run("%fiber attach").stream()
         assert kernel.run("%%parallel\nmade_there, from_notebook").result == "[0] (5, 5)\n[1] (6, 5)"
     end = time.monotonic() + 20
     while cluster_directories(tmp_path) and time.monotonic() < end:
         time.sleep(0.05)
     assert cluster_directories(tmp_path) == []
+
+
+def test_another_cluster_after_a_restart(tmp_path: Path) -> None:
+    with running_kernel(tmp_path, FIBERNB_PROGRESS="0", FIBERNB_LEASE_S="30") as kernel:
+        kernel.run("%fiber start -n 1 --name first")
+        kernel.manager.restart_kernel(now=True)
+        kernel.client.wait_for_ready(timeout=30)
+        kernel.run("import fibernb as fnb\nfnb.remote(abs).remote(-1).result()")
+        told = kernel.run("%%parallel\n0").stream()
+        assert told.startswith("cluster first, which this notebook started before, still runs: %fiber stop, and"), told
+        assert kernel.run("%%parallel\n0").stream() == ""
+        kernel.run("%fiber stop")
+        assert "1 engine ready" in kernel.run("%fiber attach first").stream()
 
 
 def test_live_views(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_deadly_signal_hits_its_rank_only(kernel: Kernel, number: signal.Signa
         f"import os, signal, time\nif rank == 1:\n    os.kill(os.getpid(), {int(number)})\n    time.sleep(60)\nrank"
     )
     failed = kernel.fail(f"%%parallel --into values\nprint('begun', flush=True)\n{source}")
-    assert "0,2-3] begun\n" in failed.stream()  # and what the dead one has printed is told with its death
+    assert failed.stream() in ("[0,2-3] begun\n", "[0-3] begun\n")  # what the dead one printed may have come as well
     assert failed.error == "WorkerDied"
     assert number.name in failed.text
     assert "\nbegun" in failed.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,15 @@ def test_output_comes_while_the_cell_runs(kernel: Kernel) -> None:
     assert kernel.finish(reply).error == "KeyboardInterrupt"
     assert reply.stream().count("early") == 1
     kernel.run("os.environ['FIBERNB_PROGRESS'] = '0'")
+
+
+def test_what_threads_print_later_goes_to_their_own_cell(kernel: Kernel, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    later = f"    while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)\n    print('late', rank)"
+    body = f"import pathlib, threading, time\ndef later():\n{later}\nthreading.Thread(target=later).start()"
+    first = kernel.run(f"%%parallel -w 0,2\nprint('first')\n{body}")
+    second = kernel.run("%%parallel\nprint('second')")
+    go_on.touch()
+    kernel.wait_until(first, lambda so_far: so_far.stream().count("late") == 2)
+    assert sorted(first.stream().splitlines()) == ["[0,2] first", "[0] late 0", "[2] late 2"]
+    assert second.stream() == "[0-3] second\n"

@@ -109,6 +109,18 @@ def test_timeline(notebook: Notebook, peopled: FakeCluster) -> None:
     assert page._repr_html_().startswith("<figure")
 
 
+def test_a_timeline_with_waits(notebook: Notebook, peopled: FakeCluster, tmp_path: Path) -> None:
+    wait = {"kind": "blocked", "rank": 0, "name": "square", "task_id": "0x1", "began_s": 10.0, "ended_s": 10.5}
+    peopled.session.rows["waits"] = [wait]
+    page = notebook.run("%fiber timeline")
+    assert "square: 5 calls, 1.0 s, blocked for 0.5 s" in repr(page)
+    assert "stroke-dasharray" in page._repr_html_()
+    notebook.run(f"%fiber timeline {tmp_path / 'trace.json'}")
+    events = json.loads((tmp_path / "trace.json").read_text())
+    assert [event["cat"] for event in events if event["ph"] == "X"] == ["task", "task", "blocked"]
+    assert notebook.out.splitlines()[-1].startswith("2 spans are in")
+
+
 def test_the_last_part_of_a_timeline(notebook: Notebook, peopled: FakeCluster) -> None:
     peopled.session.rows["spans"].append({**SPAN, "began_s": 500.0, "ended_s": 504.0, "name": "later"})
     assert repr(notebook.run("%fiber timeline --last 2")).splitlines()[0].startswith("2 engines, 2.0 s, 5 calls")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -147,6 +148,7 @@ def test_a_body_that_is_not_python(notebook: Notebook, cluster: FakeCluster) -> 
         ("-w 9", "there is no rank 9"),
         ("-w 2:2", "chooses none"),
         ("-w x", "'x' names no ranks"),
+        ("-w 0 2", "'2' is not understood: ranks are written without blanks, such as -w 0,2"),
         ("--retries 2", "belong to --each"),
         ("--each x=[1] -w 0", "-w cannot say where"),
         ("--each x", "NAME=EXPRESSION"),
@@ -360,8 +362,8 @@ def test_push_and_pull(notebook: Notebook, cluster: FakeCluster) -> None:
     notebook.run("%fiber push a b -w 0:2")
     notebook.run("%fiber push a -w 0")
     assert cluster.pushes == [(0, ["a", "b"]), (1, ["a", "b"]), (0, ["a"])]
-    notebook.run("%fiber pull a --into many -w 0:2")
-    notebook.run("%fiber pull a b -w 0")
+    assert notebook.run("%fiber pull a --into many -w 0:2") == [1, 1]
+    assert notebook.run("%fiber pull a b -w 0") is None
     values = notebook.shell.user_ns
     assert (values["many"], values["a"], values["b"]) == ([1, 1], [1], [2])
     with pytest.raises(UsageError, match="one variable"):
@@ -372,6 +374,13 @@ def test_push_and_pull(notebook: Notebook, cluster: FakeCluster) -> None:
     with pytest.raises(SerializationError, match=r"c\[0\]"):
         notebook.run("%fiber push a c")
     assert len(cluster.pushes) == 3
+
+
+def test_a_semicolon_keeps_values_that_have_a_name_from_being_shown(notebook: Notebook) -> None:
+    assert notebook.run("%%parallel --into ys\nrank + 1; \n") is None
+    assert notebook.shell.user_ns["ys"] == [1, 2]
+    assert notebook.run("%%parallel --into vs\nv = 5;") is None
+    assert notebook.shell.user_ns["vs"] == [None, None]
 
 
 def test_scatter_and_gather(notebook: Notebook, cluster: FakeCluster) -> None:
@@ -401,6 +410,41 @@ def test_config(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "lease_s  8.0" in repr(notebook.run("%fiber config lease_s=8 lease_s"))
     with pytest.raises(ConfigError, match="no setting 'lease'; did you mean 'lease_s'"):
         notebook.run("%fiber config lease")
+
+
+def test_config_tells_what_it_has_set_and_from_when_that_counts(
+    notebook: Notebook, clusters: FakeClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, text in {"LEASE_S": "60", "PROGRESS": "1", "STORE_DIR": "", "OUTPUT_LIMIT_LINES": "1000"}.items():
+        monkeypatch.setenv(f"FIBERNB_{key}", text)
+    notebook.run("%fiber config lease_s=7 progress=false output_limit_lines=1000")
+    assert notebook.out.splitlines() == [
+        "lease_s = 7.0 (was 60.0), from the next start of a cluster on",
+        "progress = False (was True), from the next cell on",
+        "output_limit_lines is 1000 already",
+    ]
+    clusters.cluster = FakeCluster(2)
+    notebook.run("%fiber config store_dir=/big progress=true progress=false")
+    keeps = f"{clusters.cluster.name} keeps what it has until %fiber stop"
+    assert notebook.out.splitlines() == [
+        f"store_dir = '/big' (was ''), for the next cluster: {keeps}",
+        "progress is False already",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("leases=1", "Did you mean 'lease_s'?"),
+        ("transport=pigeon", "transport cannot be 'pigeon'. It accepts unix or zmq."),
+        ("progress=maybe", "progress cannot be 'maybe'. It accepts true or false."),
+        ("memory_fraction=2", "memory_fraction cannot be 2.0. It accepts a number from 0 to 1"),
+        ("workers=many", "workers cannot be 'many'. It accepts a whole number of seats, 0 or more, or none."),
+    ],
+)
+def test_config_says_what_would_have_been_right(notebook: Notebook, line: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        notebook.run(f"%fiber config {line}")
 
 
 def test_config_tells_what_is_locked(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from fibernb.notebook import presses
-from fibernb.notebook.presses import Presses
+from fibernb.notebook.presses import Bursts, Presses
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +69,29 @@ def test_other_threads_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+def test_of_a_burst_the_first_is_heard() -> None:
+    with Bursts():
+        with pytest.raises(KeyboardInterrupt):
+            press()
+        press()
+    press()  # in the time that is quiet
+
+
+def test_one_burst_after_the_other_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presses, "QUIET_S", 0.0)
+    with Bursts():
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                press()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_presses_within_bursts_keep_their_own_quiet_time() -> None:
+    with Bursts():
+        with Presses():
+            pass
+        with Presses(), pytest.raises(KeyboardInterrupt):
+            press()
+    press()

@@ -60,6 +60,14 @@ def test_a_figure_as_value(kernel: Kernel) -> None:
     assert reply.result == "[0-2] <Figure size 640x480 with 1 Axes>"
 
 
+def test_pictures_as_values(kernel: Kernel) -> None:
+    body = "from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>') if rank else 'none'"
+    (value,) = kernel.run(f"%%parallel\n{body}").of("execute_result")
+    page = value["data"]["text/html"]
+    assert page.startswith("<section><strong>[0]</strong><pre>&#x27;none&#x27;</pre></section>")
+    assert '<section><strong>[1-2]</strong><img alt="SVG" src="data:image/svg+xml;base64,' in page
+
+
 def test_tables(kernel: Kernel) -> None:
     body = "import pandas as pd\ndisplay(pd.DataFrame({'a': [rank // 2]}))\npd.DataFrame({'b': [1]})"
     reply = kernel.run(f"%%parallel\n{body}")

@@ -82,7 +82,7 @@ def test_of_many_functions_the_longest_are_told() -> None:
     assert told[0] == f"f{MAX_RUNS + 2} on [{MAX_RUNS + 2}] for {MAX_RUNS + 2}.0 s"
     assert told[MAX_RUNS:] == ["3 more"]
     assert runs([seat(0, task=9)]) == "a task on [0] for 0.0 s"
-    assert runs([]) == runs([seat(0, task=9, function="adopt")]) == ""
+    assert runs([]) == runs([seat(0, task=9, function="pushed names")]) == ""
 
 
 def test_ranks_are_cut_where_they_are_many() -> None:

@@ -182,6 +182,8 @@ SCOPES: dict[str, list[str | On | Here]] = {
     "items of --each": [
         "scale = 10",
         Here("get_ipython().run_cell_magic('parallel', '--each x=[1,2]', 'x * scale + fact(3)')", "[16, 26]"),
+        Here("get_ipython().run_cell_magic('parallel', '--each rank=[7,8]', 'rank, size')", "[(7, 2), (8, 2)]"),
+        On("rank", ("0", "1")),
     ],
 }
 

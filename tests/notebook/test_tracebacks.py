@@ -3,11 +3,15 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from fibernb.errors import CellTimeout, RemoteTraceback, WorkerDied
+from fibernb.client.cells import loaded_value
+from fibernb.errors import CellTimeout, RemoteTraceback, WorkerDied, annotate
+from fibernb.notebook.sendable import MAX_CHARACTERS
 from fibernb.notebook.snapshot import without_escapes
 from fibernb.notebook.tracebacks import MAX_KINDS, TracebackHook, _entries, render
 from fibernb.notebook.usage import UsageError
@@ -245,3 +249,73 @@ def test_removal(shell: InteractiveShell) -> None:
     shell.showtraceback = other = lambda *_: None  # type: ignore[method-assign]
     hook.remove()
     assert shell.showtraceback is other
+
+
+class Odd(Exception):
+    """Says what it is told to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a\ud800"),
+        Odd("a\ud800"),
+        OSError(2, "a\ud800"),
+        OSError(2, "a\ud800", "file"),
+        ImportError("a\ud800"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_no_message_can_carry_is_escaped(
+    shell: InteractiveShell, show: Callable[[str], str], error: Exception
+) -> None:
+    """Otherwise the kernel's answer would never be sent, and the cell would not end."""
+    shell.push({"error": remote(error, "Traceback (most recent call last):\nE: a\ud800", "note \ud800")})
+    shown = show("raise error")
+    shown.encode()
+    str(error).encode()
+    assert "a\\ud800" in str(error)
+    assert "a\\ud800" in shown
+    assert "note \\ud800" in shown
+    assert type(error).__name__ in shown
+
+
+def test_a_message_and_notes_of_any_length_are_shown_in_short(
+    shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    error = remote(ValueError("x" * 3_000_000), "", "n" * 3_000_000)
+    shell.push({"error": error})
+    shown = show("raise error")
+    assert len(shown) < 4 * MAX_CHARACTERS
+    assert " characters left out … " in shown
+    assert len(str(error)) < 2 * MAX_CHARACTERS
+
+
+@pytest.mark.parametrize("notes", ["abc", 5, [1, None, "told"]], ids=repr)
+def test_notes_that_are_none(shell: InteractiveShell, show: Callable[[str], str], notes: object) -> None:
+    error = remote(ValueError("bad"), "Traceback (most recent call last):\nValueError: bad")
+    error.__notes__ = notes  # type: ignore[assignment]
+    annotate(error, "on rank 1 of 2")
+    shell.push({"error": error})
+    assert "on rank 1 of 2" in show("raise error")
+
+
+def test_a_value_that_cannot_be_loaded_is_the_users_own_affair(
+    shell: InteractiveShell, show: Callable[[str], str]
+) -> None:
+    def result() -> None:
+        shell.user_ns["bad"]()
+
+    shell.run_cell("def bad(): raise ValueError('not here')")
+    shell.push({"load": lambda: loaded_value(3, cast(Any, SimpleNamespace(result=result)))})
+    shown = show("load()")
+    assert "not here" in shown
+    assert "while loading the value of rank 3" in shown
+    assert "fibernb/client" not in shown

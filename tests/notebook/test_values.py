@@ -109,3 +109,51 @@ def test_html_is_bounded() -> None:
     many = as_html([Table(f"{rank}") for rank in range(100)], range(100))
     assert many is not None
     assert many.endswith("<p>… 36 other values …</p>")
+
+
+class Ends:
+    """Ends whatever looks at it."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        raise self.error
+
+    def _repr_html_(self) -> str:
+        raise self.error
+
+
+def test_a_repr_that_exits_ends_nothing() -> None:
+    assert as_text([Ends(SystemExit), 1], [0, 1]) == "[0] <Ends whose repr raised SystemExit>\n[1] 1"
+    html = as_html([Ends(SystemExit), Table("a")], [0, 1])
+    assert html is not None
+    assert "whose repr raised SystemExit" in html
+
+
+def test_an_interrupt_ends_the_looking_at_values_and_leaves_what_is_there() -> None:
+    text = as_text([1, Ends(KeyboardInterrupt), 2, "a"], [0, 1, 2, 3])
+    assert text.splitlines() == [
+        "[0] 1",
+        "[1] <Ends whose repr was interrupted>",
+        "[2] <int whose repr was interrupted>",
+        "[3] <str whose repr was interrupted>",
+    ]
+    assert as_html([Table("a"), Ends(KeyboardInterrupt)], [0, 1]) is None
+
+
+def test_python_tells_why_it_has_no_repr() -> None:
+    assert describe(10**5000).startswith("<int whose repr raised ValueError: Exceeds the limit (4300 digits)")
+    nested: list[object] = []
+    for _ in range(10_000):
+        nested = [nested]
+    assert describe(nested).startswith("<list whose repr raised RecursionError: maximum recursion depth exceeded")
+
+
+def test_no_lone_surrogate_is_shown() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            return "\ud800" * 3 * MAX_CHARACTERS
+
+    assert describe(Odd()).startswith("\\ud800\\ud800")
+    assert as_html([Table("\ud800")], [0]) == "<section><strong>[0]</strong><table>\\ud800</table></section>"

@@ -3,6 +3,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,8 +21,9 @@ class FakeWork:
     """Ends after some calls of `wait` that wait, or when it is stopped."""
 
     def __init__(self, ends_after: int | None, stops_at: int = 1) -> None:
+        self.handle = SimpleNamespace(timed_out="")
         self.cancels: list[bool] = []  # with force, or without
-        self.waits = 0
+        self.waits = self.asked = 0
         self.on_wait: Callable[[int], None] = lambda number: None
         self._ends_after = ends_after
         self._stops_at = stops_at
@@ -41,8 +43,11 @@ class FakeWork:
         if len(self.cancels) >= self._stops_at:
             self._ended.set()
 
-    def replacements(self) -> str:
-        return "rank 1 did not stop" if True in self.cancels else ""
+    def stops(self) -> list[str]:
+        return ["rank 1 did not stop"] if True in self.cancels else []
+
+    def ask(self) -> None:
+        self.asked += 1
 
     def snapshot(self) -> Any:
         return None
@@ -76,11 +81,23 @@ def test_the_end_is_waited_for(wait: Wait) -> None:
     assert (work.cancels, view.closed) == ([], 1)
 
 
+def test_it_is_asked_how_far_the_work_is_before_the_view_opens(wait: Wait) -> None:
+    class AskedView(SeenView):
+        def show(self, snapshot: Snapshot) -> None:
+            assert work.asked
+            work.cancel()
+
+    work, view = FakeWork(ends_after=None), AskedView()
+    wait(cast(Work, work), view, None)
+    assert (work.cancels, view.closed) == ([False], 1)
+
+
 def test_time_runs_out(wait: Wait) -> None:
     work, view = FakeWork(ends_after=None), SeenView()
     with pytest.raises(CellTimeout, match=r"longer than 0\.05 s"):
         wait(cast(Work, work), view, 0.05)
     assert (work.cancels, view.closed) == ([False], 1)
+    assert work.handle.timed_out == "the cell ran longer than 0.05 s and was cancelled"
 
 
 def test_an_interrupt_stops_the_work(wait: Wait) -> None:

@@ -7,11 +7,11 @@ or to a value that it gave before, no other call sees. Objects that nobody can c
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections.abc import Iterable, Sequence
 from multiprocessing.pool import RemoteTraceback  # type: ignore[attr-defined]
 from typing import Any, Final
 
+from fibernb.engine.tracebacks import text_of
 from fibernb.multiprocessing import reduction
 from fibernb.multiprocessing.pooling.messages import Blobs, Form
 from fibernb.serialize import dumps_error, loads_error
@@ -51,7 +51,7 @@ def unpack(blobs: Blobs) -> Iterable[Any]:
 
 def pack_error(error: BaseException, *, remote: bool = True) -> Blobs:
     """Pickle an exception, with the text of its traceback when it was raised by a user's call; never fails."""
-    text = "".join(traceback.format_exception(error)) if remote else ""
+    text = text_of(error) if remote else ""
     return Blobs(form=Form.ERROR, data=[dumps_error(error, text)])
 
 
