@@ -93,7 +93,7 @@ class Debugging:
             return [debug_places.on_rank(calls, _rank_of(cluster, text))]
         living = [row for row in meant if row.rank is not None]
         if not living:
-            raise UsageError(f"{meant[0].title} has ended ({meant[0].ended or meant[0].state}): {ENDED}")
+            raise _has_ended(meant[0].title, meant[0].ended or meant[0].state)
         return [debug_places.in_actor(cluster.session, row) for row in living]
 
     def _debug(self, options: argparse.Namespace) -> None:
@@ -244,6 +244,10 @@ def _late(handles: Sequence[CellHandle], patience_s: float) -> list[CellHandle]:
     return [handle for handle in handles if not handle.wait(max(0.0, end - time.monotonic()))]
 
 
+def _has_ended(title: str, reason: str) -> UsageError:
+    return UsageError(f"{title} has ended ({reason}): {ENDED}")
+
+
 def _failures_of(place: Place) -> list[Failure]:
     """The last error of one place, if it has one, however long it takes to answer."""
     handle = place.asks.start(postmortem_pdb.last_failure, ())
@@ -252,7 +256,10 @@ def _failures_of(place: Place) -> list[Failure]:
     except KeyboardInterrupt:
         _stop(handle, place)
         raise
-    return [failure for failure in handle.result() if failure is not None]
+    try:
+        return [failure for failure in handle.result() if failure is not None]
+    except ActorDied as error:  # just now: the hub does not know of it yet when it is asked for its actors
+        raise _has_ended(place.short, message_of(error)) from None
 
 
 def _wait(handle: CellHandle, place: Place) -> None:
