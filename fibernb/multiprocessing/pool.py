@@ -154,7 +154,7 @@ class Pool(library.Pool):
         except Exception as error:  # noqa: BLE001  whatever the pickling of the user's objects raises
             result.fail(0, error)
         else:
-            self._owner.submit(job, result, needs_of(func))
+            self._entrust(job, result, func)
         return result
 
     def map(self, func: Function, iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
@@ -309,8 +309,16 @@ class Pool(library.Pool):
         except Exception as error:  # noqa: BLE001  whatever the pickling of the function raises
             result.refuse(error)
             return None
-        self._owner.submit(job, result, needs_of(func))
+        self._entrust(job, result, func)
         return job
+
+    def _entrust(self, job: Job, result: Any, func: Function) -> None:
+        """Have a job run. An interrupt meanwhile comes when it may run already, and the caller cannot stop it yet."""
+        try:
+            self._owner.submit(job, result, needs_of(func))
+        except KeyboardInterrupt:
+            self.abandon(result)
+            raise
 
 
 def _check(maxtasksperchild: Any, initializer: Any, max_retries: Any) -> None:

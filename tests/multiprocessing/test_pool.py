@@ -547,6 +547,41 @@ def interrupt_when(condition: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+@pytest.mark.parametrize("name", ["map", "apply", "map_async", "imap"])
+def test_an_interrupt_while_a_call_is_submitted_stops_it(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(staff, "STOP_GRACE_S", 60.0)
+
+    def run(_: object) -> None:
+        try:
+            (tmp_path / "begun").touch()
+            time.sleep(60)
+        except KeyboardInterrupt:
+            (tmp_path / "stopped").touch()
+            raise
+
+    submit = pool._owner.submit
+
+    def interrupted(*given: Any) -> None:
+        submit(*given)
+        wait_until((tmp_path / "begun").exists)
+        raise KeyboardInterrupt
+
+    calls: dict[str, Callable[[], object]] = {
+        "map": lambda: pool.map(run, [1]),
+        "apply": lambda: pool.apply(run, (1,)),
+        "map_async": lambda: pool.map_async(run, [1]),
+        "imap": lambda: pool.imap(run, [1]),
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(pool._owner, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            calls[name]()
+    wait_until((tmp_path / "stopped").exists, 30)
+    assert pool.map(abs, [-1]) == [1]
+
+
 def test_an_interrupt_stops_the_call_and_the_pool_goes_on(
     pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
