@@ -59,6 +59,12 @@ def available(resource: str) -> float:
     return fnb.available_resources().get(resource, 0)
 
 
+def all_cpus(cluster: Cluster) -> float:
+    """How many there are, once every seat has its engine and none is in use."""
+    wait_until(lambda: available("CPU") == cluster.size)
+    return cluster.size
+
+
 @fnb.meta(cpu=1)
 def hold(ready: Any, done: Any) -> None:
     ready.set()
@@ -77,7 +83,7 @@ class Holder(multiprocessing.Process):
 
 def test_a_process_has_what_its_function_needs(cluster: Cluster) -> None:
     ready, done = multiprocessing.Event(), multiprocessing.Event()
-    free = available("CPU")
+    free = all_cpus(cluster)
     process = multiprocessing.Process(target=hold, args=(ready, done))
     process.start()
     ready.wait()
@@ -89,7 +95,7 @@ def test_a_process_has_what_its_function_needs(cluster: Cluster) -> None:
 
 def test_a_process_has_what_its_class_needs(cluster: Cluster) -> None:
     ready, done = multiprocessing.Event(), multiprocessing.Event()
-    free = available("CPU")
+    free = all_cpus(cluster)
     process = Holder(ready, done)
     process.start()
     ready.wait()
@@ -120,7 +126,7 @@ def nap_alone(gate: Any) -> None:
 
 
 def test_what_one_pool_needs_does_not_leak_into_another(cluster: Cluster) -> None:
-    free = available("CPU")
+    free = all_cpus(cluster)
     gate = multiprocessing.Event()
     with multiprocessing.Pool(1) as heavy, multiprocessing.Pool(2) as light:
         waiting = heavy.apply_async(nap_alone, (gate,))
