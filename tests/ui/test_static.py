@@ -78,6 +78,8 @@ def test_notebook_7(browser: Browser, lab: Lab, picture: Picture) -> None:
         page = context.new_page()
         page.goto(lab.address.replace("/lab", "/notebooks/seven.ipynb"), timeout=PATIENCE_MS)
         cells = page.locator(".jp-Notebook .jp-CodeCell")
+        idle = page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+        expect(idle.first).to_be_attached(timeout=PATIENCE_MS)  # what is typed before the kernel is there is lost
         _run(page, cells.nth(0))
         expect(cells.nth(0)).to_contain_text("4 engines ready", timeout=PATIENCE_MS)
         _run(page, cells.nth(1))
