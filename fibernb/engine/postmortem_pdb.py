@@ -180,7 +180,7 @@ def _described(rank: Rank, kept: Kept) -> Failure:
         rank=rank,
         task=kept.task,
         name=kept.name,
-        told=_told_of(kept.error),
+        told=told_of(kept.error),
         file=last.filename,
         line=last.lineno or 0,
         function="" if last.name == "<module>" else last.name,
@@ -189,7 +189,8 @@ def _described(rank: Rank, kept: Kept) -> Failure:
     )
 
 
-def _told_of(error: BaseException) -> str:
+def told_of(error: BaseException) -> str:
+    """Its class and message."""
     message = message_of(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 

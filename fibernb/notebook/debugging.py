@@ -19,7 +19,7 @@ from fibernb.client.cluster import Cluster
 from fibernb.client.failures import shorthand
 from fibernb.client.interrupts import Deferral
 from fibernb.engine import postmortem_pdb
-from fibernb.engine.postmortem_pdb import Answer, Failure
+from fibernb.engine.postmortem_pdb import Answer, Failure, told_of
 from fibernb.errors import ActorDied, CellTimeout, TaskCancelled, TaskError, message_of
 from fibernb.model import Rank
 from fibernb.notebook import debug_places
@@ -78,6 +78,8 @@ class Debugging:
         by_rank = {place.rank: place for place in places}
         chosen, others = choose(failures, seen)
         print(_headline(chosen, others, by_rank, self._name_of))
+        if asked is None and seen is not None:
+            print(_overtaken(failures, seen), end="")
         _Conversation(by_rank[chosen.rank], self._name_of).hold()
 
     def _everywhere(self, cluster: Cluster, calls: PinnedCalls) -> list[Place]:
@@ -196,7 +198,7 @@ def choose(failures: Sequence[Failure], seen: BaseException | None) -> tuple[Fai
     """
     latest = max(failures, key=lambda failure: failure.at_s)
     together = [failure for failure in failures if failure.name == latest.name]
-    shown = "" if seen is None else f"{type(seen).__name__}: {message_of(seen)}"
+    shown = "" if seen is None else told_of(seen)
     together.sort(key=lambda failure: (failure.told != shown, failure.is_interrupt, failure.rank))
     return together[0], sorted(together[1:], key=lambda failure: failure.rank)
 
@@ -302,6 +304,14 @@ def _headline(chosen: Failure, others: Sequence[Failure], places: Mapping[Rank, 
     if len(different) > MAX_OTHERS:
         lines.append(f"… and {_together(places[failure.rank] for failure in different[MAX_OTHERS:])}")
     return "\n".join(lines)
+
+
+def _overtaken(failures: Sequence[Failure], seen: BaseException) -> str:
+    """A line that says that the error which the notebook has shown last is none of these; else nothing."""
+    if isinstance(seen, BaseExceptionGroup) or not is_remote(seen) or any(f.told == told_of(seen) for f in failures):
+        return ""
+    first_line = told_of(seen).partition("\n")[0]
+    return f"the error shown last ({first_line}) is not there any more: its engine has had another, or was replaced\n"
 
 
 def _together(places: Iterable[Place]) -> str:

@@ -88,12 +88,41 @@ def test_statements_run_in_the_frame(fresh: Kernel) -> None:
 
 
 def test_an_error_of_a_task(fresh: Kernel) -> None:
-    fresh.fail("fnb.get([treble.remote(i) for i in range(4)])")
+    fresh.fail("fnb.get([treble.remote(i) for i in range(3)])")
     shown = talk(fresh, "%fiber debug", ["p deep, i", "q"]).stream()
-    assert "ValueError: bad 2 (In[" in shown  # the one that get raised, wherever the others ran
+    assert "ValueError: bad 2 (In[" in shown
     assert "-> raise ValueError(f'bad {i}')\n" in shown
     assert "(6, 2)\n" in shown
     assert "ipykernel_" not in shown
+
+
+MEETING = """
+import pathlib
+@fnb.remote
+def meet(here, there):
+    pathlib.Path(here).touch()
+    while not pathlib.Path(there).exists():
+        time.sleep(0.01)
+    raise ValueError(pathlib.Path(here).name)
+"""
+
+
+def test_of_several_errors_the_one_that_was_shown(fresh: Kernel, tmp_path: Path) -> None:
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    fresh.fail(f"{MEETING}\nfnb.get([meet.remote({first!r}, {second!r}), meet.remote({second!r}, {first!r})])")
+    shown = talk(fresh, "%fiber debug", ["q"]).stream()
+    assert "ValueError: first (In[" in shown
+    assert ": ValueError: second: %fiber debug " in shown
+    assert "not there any more" not in shown
+
+
+def test_an_error_that_another_has_replaced(fresh: Kernel) -> None:
+    fresh.run("%fiber scale 1")
+    fresh.fail("later = [treble.remote(2), treble.remote(3)]\nfnb.wait(later, num_returns=2)\nfnb.get(later)")
+    shown = talk(fresh, "%fiber debug", ["q"]).stream()
+    fresh.run("%fiber scale 3")
+    assert "rank 0: ValueError: bad 3 (In[" in shown
+    assert "the error shown last (ValueError: bad 2) is not there any more: its engine has had another" in shown
 
 
 def test_an_error_of_an_item(fresh: Kernel) -> None:
