@@ -91,6 +91,11 @@ class Line:
         with self._deferral:
             self._flush()
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether some of what waits no more has not left yet."""
+        return self._in_flush
+
     def warm_up(self) -> None:
         """Something waits to be sent: see that the background thread sends it soon."""
         if self.cold:

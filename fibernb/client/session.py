@@ -206,7 +206,8 @@ class Session:
         self._fail_late()
 
     def _send_calls(self) -> None:
-        if self.books.unsent:
+        """Return when all that was submitted has left, be it that another thread is just sending it."""
+        if self.books.unsent or self.line.is_sending:
             self.line.flush()
 
     def _fail_late(self) -> None:

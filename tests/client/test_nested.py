@@ -28,6 +28,35 @@ def task_session(connector: FakeConnector) -> Iterator[Session]:
     session.close()
 
 
+def test_a_result_waits_for_calls_that_another_thread_is_just_sending(
+    task_session: Session, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, go_on, sent = threading.Event(), threading.Event(), threading.Event()
+    outgoing = task_session.books.outgoing
+
+    def slow_outgoing() -> list[m.Message]:
+        messages = outgoing()
+        if messages:
+            taken.set()
+            assert go_on.wait(60)
+        return messages
+
+    def send_calls() -> None:
+        task_session._send_calls()
+        sent.set()
+
+    monkeypatch.setattr(task_session.books, "outgoing", slow_outgoing)
+    ref = fnb.remote(abs).remote(-1)
+    assert taken.wait(60), "by the session's own thread"
+    ending = threading.Thread(target=send_calls)
+    ending.start()
+    assert not sent.wait(0.1)
+    go_on.set()
+    ending.join()
+    assert hub.of(m.Submit)
+    assert fnb.get(ref) == 1
+
+
 def lent(hub: FakeHub) -> list[type]:
     return [type(message) for message in hub.heard if isinstance(message, m.Blocked | m.Unblocked)]
 
