@@ -12,7 +12,7 @@ from fibernb.client import failures
 from fibernb.client.refs import ObjectRef, error_of
 from fibernb.client.session import Session
 from fibernb.client.watching import Watch
-from fibernb.core.messages import Said, Status
+from fibernb.core.messages import Said, SeatStatus, Status
 from fibernb.errors import GetTimeout, TaskCancelled, WorkerDied, annotate
 from fibernb.model import Outcome, Rank
 
@@ -126,13 +126,12 @@ class CellHandle:
 
     def waits_for(self) -> list[str]:
         """What runs on the ranks where this waits, as far as the hub has told. Never asks."""
-        status = self._watch.told()
-        if status is None or self.done():
-            return []
-        own = {ref.id for ref in self.refs}
-        waiting = {rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done()}
-        others = (seat.function for seat in status.engines if seat.rank in waiting and seat.task not in own)
-        return list(dict.fromkeys(name for name in others if name))
+        return list(dict.fromkeys(seat.function for seat in self._in_the_way(self._watch.told()) if seat.function))
+
+    def is_held_up(self) -> bool:
+        """Whether every rank that has not finished does something else, as far as the hub has told. Never waits."""
+        busy = {seat.rank for seat in self._in_the_way(self._watch.ask()) if seat.task is not None}
+        return all(ref.done() or rank in busy for rank, ref in zip(self.ranks, self.refs, strict=True))
 
     def cluster_status(self) -> Status | None:
         """What the hub has told last of the cluster, while this ran. Never asks."""
@@ -162,6 +161,14 @@ class CellHandle:
 
     async def _arrival(self) -> None:
         await asyncio.gather(*(ref._arrival() for ref in self.refs if not ref.done()))
+
+    def _in_the_way(self, status: Status | None) -> list[SeatStatus]:
+        """Seats where this waits, and which do something else."""
+        if status is None or self.done():
+            return []
+        own = {ref.id for ref in self.refs}
+        waiting = {rank for rank, ref in zip(self.ranks, self.refs, strict=True) if not ref.done()}
+        return [seat for seat in status.engines if seat.rank in waiting and seat.task not in own]
 
     def _running(self) -> set[int]:
         status = self._watch.told() if self.done() else self._watch.ask()

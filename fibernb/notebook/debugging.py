@@ -34,6 +34,12 @@ PATIENCE_S: Final = 2.0
 PATIENCE_EACH_S: Final = 0.01
 """and how much longer for each of them."""
 
+SLOW_S: Final = 20.0
+"""How long those may take that have nothing else to do. They are not busy, but perhaps their machine is."""
+
+TICK_S: Final = 0.1
+"""The time between two looks whether they have."""
+
 STOPPED: Final = (CellTimeout, KeyboardInterrupt, asyncio.CancelledError)
 """Errors of a notebook that interrupt engines, which then have frames to look at."""
 
@@ -230,6 +236,7 @@ def _failures_of_all(calls: PinnedCalls, places: Sequence[Place]) -> list[Failur
     if ranks:
         handles.append(calls.start(calls.operation(postmortem_pdb.last_failure), ranks, [()]))
     late = _late(handles, PATIENCE_S + len(places) * PATIENCE_EACH_S)
+    late = [handle for handle in late if handle.ranks[0] < 0 or not _is_only_slow(handle)]
     for handle in late:
         handle.cancel()
     _late(late, PATIENCE_S)
@@ -244,6 +251,17 @@ def _late(handles: Sequence[CellHandle], patience_s: float) -> list[CellHandle]:
     """Those that have not finished within this time, all together."""
     end = time.monotonic() + patience_s
     return [handle for handle in handles if not handle.wait(max(0.0, end - time.monotonic()))]
+
+
+def _is_only_slow(handle: CellHandle) -> bool:
+    """Wait for ranks that do nothing else, as the hub says: whether all have finished then."""
+    end = time.monotonic() + SLOW_S
+    while time.monotonic() < end:
+        if handle.wait(TICK_S):
+            return True
+        if handle.is_held_up():
+            return False
+    return False
 
 
 def _has_ended(title: str, reason: str) -> UsageError:
@@ -266,7 +284,7 @@ def _failures_of(place: Place) -> list[Failure]:
 
 def _wait(handle: CellHandle, place: Place) -> None:
     """Wait for the answer of a place, and say so if it has other things to do."""
-    if handle.wait(PATIENCE_S):
+    if handle.wait(PATIENCE_S) or (not place.is_actor and _is_only_slow(handle)):
         return
     others = ", ".join(handle.waits_for())
     if others or place.is_actor:
