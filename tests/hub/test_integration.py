@@ -336,7 +336,7 @@ def test_a_cluster_without_clients_ends_with_the_lease() -> None:
 
 
 def test_a_detached_cluster_stays_until_it_is_stopped() -> None:
-    with live(lease_s=0.2) as cluster:
+    with live() as cluster:
         client = cluster.client(lease_s=0.1)
         client.tell(Detach())
         client.close()
@@ -346,7 +346,7 @@ def test_a_detached_cluster_stays_until_it_is_stopped() -> None:
 
 
 def test_a_killed_hub_that_nobody_resumes_takes_its_engines_along_after_the_lease() -> None:
-    with live(lease_s=0.5) as cluster:
+    with live(lease_s=3.0) as cluster:
         client = cluster.client()
         client.scale(1)
         cluster.kill_hub()

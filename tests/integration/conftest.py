@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import psutil
 import pytest
@@ -77,6 +80,26 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 20, describe:
     while not condition():
         assert time.monotonic() < deadline, f"the condition did not come true:\n{describe()}"
         time.sleep(0.02)
+
+
+def interrupt_within(function: str) -> threading.Thread:
+    """Send this process an interrupt once its main thread is in a function of that name."""
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def stack() -> Iterator[str]:
+        frame: FrameType | None = sys._current_frames()[main]
+        while frame is not None:
+            yield frame.f_code.co_name
+            frame = frame.f_back
+
+    def interrupt() -> None:
+        wait_until(lambda: function in stack())
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,8 @@ def test_cells(cluster: Cluster) -> None:
         "print('hello', rank)\nimport math\nmath.floor(rank + 0.5), size, ranks", on_output=said.append
     )
     assert handle.result() == [(0, 2, (0, 1)), (1, 2, (0, 1))]
-    texts = {message.rank: message.text for message in said if isinstance(message, Output)}
-    assert texts == {0: "hello 0\n", 1: "hello 1\n"}
+    texts = ["".join(part.text for part in said if isinstance(part, Output) and part.rank == rank) for rank in (0, 1)]
+    assert texts == ["hello 0\n", "hello 1\n"]
     assert handle.states() == ["done", "done"]
     assert cluster.ranks[:].run("x = 5") == [None, None]
 

@@ -31,7 +31,7 @@ from fibernb.errors import (
     TaskUnschedulable,
     WorkerDied,
 )
-from tests.integration.conftest import Place, wait_until
+from tests.integration.conftest import Place, interrupt_within, wait_until
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -44,6 +44,17 @@ def sleeping(pause_s: float, value: object) -> RemoteFunction:
         return value
 
     return RemoteFunction(sleep)
+
+
+def waiting_for(path: Path) -> RemoteFunction:
+    """A remote function that gives its argument when there is such a file."""
+
+    def wait(value: object) -> object:
+        while not path.exists():
+            time.sleep(0.01)
+        return value
+
+    return RemoteFunction(wait)
 
 
 def marking(pause_s: float) -> Callable[[str], None]:
@@ -307,11 +318,8 @@ def test_a_waiting_task_can_be_cancelled(tmp_path: Path) -> None:
 def test_ctrl_c_in_get() -> None:
     ref = sleeping(0.5, 7).remote()
     long = sleeping(60, None).remote()
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT])
-    timer.start()
     begun = time.monotonic()
+    interrupt_within("get")
     with pytest.raises(KeyboardInterrupt):
         fnb.get(long)
     assert time.monotonic() - begun < 5
@@ -322,12 +330,13 @@ def test_ctrl_c_in_get() -> None:
 # ---- ways to wait ---------------------------------------------------------------------------------------
 
 
-def test_wait_and_timeouts() -> None:
-    quick, slow = fnb.remote(lambda: 1), sleeping(1, 2)
-    refs = [slow.remote(), quick.remote()]
+def test_wait_and_timeouts(tmp_path: Path) -> None:
+    quick, slow = fnb.remote(lambda: 1), waiting_for(tmp_path / "go on")
+    refs = [slow.remote(2), quick.remote()]
     assert fnb.wait(refs) == ([refs[1]], [refs[0]])
     with pytest.raises(GetTimeout):
         fnb.get(refs[0], timeout=0.01)
+    (tmp_path / "go on").touch()
     assert fnb.get(refs, timeout=60) == [2, 1]
 
 
@@ -365,13 +374,20 @@ def test_executor() -> None:
 def test_an_executors_running_future_cannot_be_cancelled(tmp_path: Path) -> None:
     pool = fnb.Executor()
     paths = [tmp_path / name for name in "ab"]
-    running = [pool.submit(marking(1), str(path)) for path in paths]
+    go_on = tmp_path / "go on"
+
+    def mark_and_wait(path: Path) -> None:
+        path.touch()
+        wait_until(go_on.exists, 60)
+
+    running = [pool.submit(mark_and_wait, path) for path in paths]
     wait_until(lambda: all(path.exists() for path in paths))
     waiting = pool.submit(time.sleep, 0)
     assert running[0].running()
     assert not running[0].cancel()
     assert not waiting.running()
     assert waiting.cancel()
+    go_on.touch()
     pool.shutdown()
     assert all(future.done() and not future.cancelled() for future in running)
 

@@ -23,6 +23,7 @@ import fibernb.multiprocessing as mp
 from fibernb.client import job
 from fibernb.client.cluster import Cluster
 from fibernb.multiprocessing.process import ClusterProcess
+from tests.integration.conftest import interrupt_within
 from tests.multiprocessing.conftest import wait_until
 
 
@@ -205,7 +206,7 @@ def test_an_interrupt_while_waiting_reaches_the_children_but_for_daemons(
     for process in (waited, other, daemon):
         process.start()
     wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
-    threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    interrupt_within("join")
     with pytest.raises(KeyboardInterrupt):
         waited.join()
     waited.join()

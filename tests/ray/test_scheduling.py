@@ -188,6 +188,7 @@ class Member:
 
 
 def test_a_placement_group_reserves() -> None:
+    wait_until(lambda: (ray.available_resources().get("CPU"), ray.available_resources().get("GPU")) == (4, 2))
     group = placement_group([{"CPU": 1, "GPU": 1}])
     ray.get(group.ready(), timeout=20)
     assert ray.wait([group.ready()], timeout=20)[1] == []
