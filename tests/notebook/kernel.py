@@ -35,6 +35,11 @@ class Reply:
         return "".join(content["text"] for content in self.of("stream") if content["name"] == name)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the kernel has said already that it is done with it."""
+        return any(content["execution_state"] == "idle" for content in self.of("status"))
+
+    @property
     def result(self) -> str:
         """The text of the cell's value."""
         return "".join(content["data"]["text/plain"] for content in self.of("execute_result"))
@@ -56,7 +61,8 @@ class Kernel:
 
     def finish(self, reply: Reply) -> Reply:
         """Wait for the end of a cell that was sent."""
-        self._collect(reply, until_idle=True)
+        if not reply.is_idle:
+            self._collect(reply, until_idle=True)
         shell = self.client.get_shell_msg(timeout=PATIENCE_S)
         while shell["parent_header"].get("msg_id") != reply.msg_id:
             shell = self.client.get_shell_msg(timeout=PATIENCE_S)
@@ -163,6 +169,22 @@ def running_kernel(directory: Path, python: str = sys.executable, **variables: s
         client.stop_channels()
         manager.shutdown_kernel(now=False)
         manager.cleanup_resources()
+
+
+def output_of(reply: Reply) -> list[dict[str, Any]]:
+    """What a front end shows of it, without the requests' own beginnings and ends."""
+    kinds = ("stream", "display_data", "update_display_data", "comm_msg", "clear_output", "execute_result")
+    return [message for message in reply.messages if message["msg_type"] in kinds]
+
+
+def took_s(reply: Reply) -> float:
+    dates = [message["header"]["date"] for message in reply.messages]
+    return float((max(dates) - min(dates)).total_seconds())
+
+
+def check_rate(reply: Reply, at_the_end: int = 8) -> None:
+    """Ten in a second, and some that are sent all at once when the view opens and when the cell ends."""
+    assert len(output_of(reply)) <= 10 * took_s(reply) + at_the_end
 
 
 def cluster_directories(directory: Path) -> list[Path]:

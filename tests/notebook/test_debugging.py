@@ -17,6 +17,7 @@ from fibernb.notebook.debugging import choose
 from tests.notebook.conftest import Notebook
 from tests.notebook.dialogue import begin, talk
 from tests.notebook.kernel import Kernel, running_kernel
+from tests.notebook.marks import HOUR_S, mark, time_runs_out_at_marks, wait_for_marks
 from tests.notebook.test_kernel_versions import VERSIONS, python_of
 
 CELL = "%%parallel\ndef half(a):\n    b = a * 2\n    return 1 / (b - 2)\nif rank: half(1)"
@@ -40,9 +41,10 @@ def fresh(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def wait_for(mark: Path) -> None:
+def wait_for(path: Path) -> None:
     end = time.monotonic() + 30
-    while not mark.exists() and time.monotonic() < end:
+    while not path.exists():
+        assert time.monotonic() < end, path
         time.sleep(0.01)
 
 
@@ -130,9 +132,10 @@ def test_an_error_of_an_item(fresh: Kernel) -> None:
     assert "\n(0, 5)\n" in talk(fresh, "%fiber debug", ["p x, y", "q"]).stream()
 
 
-def test_an_interrupted_cell_shows_where_it_was(fresh: Kernel) -> None:
-    reply = fresh.start("%%parallel -w 0\nfor turn in range(10**6):\n    print(turn, flush=True)\n    time.sleep(0.01)")
-    fresh.messages_for(reply, 0.5)
+def test_an_interrupted_cell_shows_where_it_was(fresh: Kernel, tmp_path: Path) -> None:
+    loop = f"for turn in range(10**6):\n    {mark(tmp_path)}\n    time.sleep(0.01)"
+    reply = fresh.start(f"%%parallel -w 0\n{loop}")
+    wait_for_marks(tmp_path, 1)
     fresh.manager.interrupt_kernel()
     assert fresh.finish(reply).error == "KeyboardInterrupt"
     shown = talk(fresh, "%fiber debug", ["p turn >= 0", "q"]).stream()
@@ -152,10 +155,10 @@ def test_an_interrupt_at_the_prompt_ends_it(fresh: Kernel) -> None:
 
 def test_an_interrupt_stops_a_command(fresh: Kernel, tmp_path: Path) -> None:
     fresh.fail(CELL)
-    mark = tmp_path / "begun"
+    begun = tmp_path / "begun"
     dialogue = begin(fresh, "%fiber debug")
-    dialogue.answer(f"import time; open({str(mark)!r}, 'w').close(); time.sleep(600)")
-    wait_for(mark)
+    dialogue.answer(f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)")
+    wait_for(begun)
     fresh.manager.interrupt_kernel()
     dialogue.answer("p a, b")
     dialogue.answer("q")
@@ -166,10 +169,10 @@ def test_an_interrupt_stops_a_command(fresh: Kernel, tmp_path: Path) -> None:
 
 def test_interrupts_of_a_command_that_does_not_stop_replace_the_engine(fresh: Kernel, tmp_path: Path) -> None:
     fresh.fail(CELL)
-    mark = tmp_path / "begun"
+    begun = tmp_path / "begun"
     dialogue = begin(fresh, "%fiber debug")
-    dialogue.answer(f"import ctypes; open({str(mark)!r}, 'w').close(); ctypes.PyDLL(None).sleep(600)")  # holds the GIL
-    wait_for(mark)
+    dialogue.answer(f"import ctypes; open({str(begun)!r}, 'w').close(); ctypes.PyDLL(None).sleep(600)")  # holds the GIL
+    wait_for(begun)
     fresh.manager.interrupt_kernel()
     time.sleep(0.3)
     fresh.manager.interrupt_kernel()
@@ -210,12 +213,26 @@ def test_the_others_go_on_meanwhile(fresh: Kernel) -> None:
     assert "busy, so not asked for an error: rank 0\n" in shown
     assert "\n1\n" in shown
     waiting = fresh.start("%fiber debug 0")
-    while "rank 0 is busy with In[" not in waiting.stream():
-        fresh.messages_for(waiting, 0.1)
+    fresh.wait_until(waiting, lambda so_far: "rank 0 is busy with In[" in so_far.stream())
     fresh.manager.interrupt_kernel()
     assert fresh.finish(waiting).error == "KeyboardInterrupt"
     assert fresh.run("busy.states()").result == "['running']"
     fresh.run("busy.cancel()")
+
+
+def test_who_is_slow_is_not_called_busy(fresh: Kernel) -> None:
+    fresh.fail(CELL)
+    pid = int(fresh.run("pids = %parallel os.getpid()\npids[2]").result)
+    fresh.run("import fibernb.notebook.debugging as debugging\nusual, debugging.PATIENCE_S = debugging.PATIENCE_S, 0.0")
+    os.kill(pid, signal.SIGSTOP)
+    dialogue = begin(fresh, "%fiber debug")
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGCONT)
+    dialogue.answer("q")
+    shown = dialogue.finish().stream()
+    fresh.run("debugging.PATIENCE_S = usual")
+    assert "the same on rank 2" in shown
+    assert "busy" not in shown
 
 
 def test_where_nobody_can_type(fresh: Kernel) -> None:
@@ -264,8 +281,10 @@ def test_debug_of_ipython_of_an_error_without_frames(fresh: Kernel) -> None:
     assert fresh.run("%debug").stream().startswith("UsageError has no frames to look at")
 
 
-def test_debug_of_ipython_shows_where_a_cell_was_stopped(fresh: Kernel) -> None:
-    fresh.fail("%%parallel -w 1 --timeout 0.5\nimport time\nturn = 7\nwhile True: time.sleep(0.01)")
+def test_debug_of_ipython_shows_where_a_cell_was_stopped(fresh: Kernel, tmp_path: Path) -> None:
+    body = f"import time\nturn = 7\n{mark(tmp_path)}\nwhile True: time.sleep(0.01)"
+    with time_runs_out_at_marks(fresh, tmp_path, 1):
+        fresh.fail(f"%%parallel -w 1 --timeout {HOUR_S}\n{body}")
     shown = talk(fresh, "%debug", ["p turn", "q"]).stream()
     assert "rank 1: KeyboardInterrupt (In[" in shown
     assert "\n7\n" in shown

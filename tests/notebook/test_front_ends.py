@@ -14,9 +14,25 @@ import pexpect
 import pytest
 
 from tests.notebook.kernel import PATIENCE_S, check_nothing_is_left
+from tests.notebook.marks import mark, wait_for_marks
 
 ROOT = Path(__file__).parents[2]
-SLOW_CELL = "%%parallel\nimport time\nfor step in range(8): time.sleep(0.1)\nprint('ready')\nrank * 10"
+TELL = """
+from fibernb.notebook.view import WidgetView
+import pathlib
+def tell_of_the_view(show=WidgetView.show):
+    def showing(view, snapshot):
+        show(view, snapshot)
+        pathlib.Path("shown").touch()
+    return showing
+WidgetView.show = tell_of_the_view()"""
+"""Has the notebook leave a file when a live view has been shown."""
+
+SLOW_CELL = """%%parallel
+import pathlib, time
+while not pathlib.Path("shown").exists(): time.sleep(0.01)
+print('ready')
+rank * 10"""
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -69,7 +85,8 @@ def check_static(outputs: list[dict[str, Any]]) -> None:
 def test_jupyter_execute(tmp_path: Path, variables: dict[str, str]) -> None:
     path = tmp_path / "work.ipynb"
     failing = "%%parallel\nif rank == 1: raise ValueError('no luck')"
-    notebook_of(path, "%load_ext fibernb\n%fiber scale 2", SLOW_CELL, failing, "%parallel rank", "%%time\n" + SLOW_CELL)
+    load = f"%load_ext fibernb\n%fiber scale 2\n{TELL}"
+    notebook_of(path, load, SLOW_CELL, failing, "%parallel rank", "%%time\n" + SLOW_CELL)
     done = run(path, variables, "jupyter", "execute", "--inplace", "--allow-errors", str(path))
     assert done.returncode == 0, done.stderr
     _, slow, failed, after, timed = outputs_of(path)
@@ -83,7 +100,7 @@ def test_jupyter_execute(tmp_path: Path, variables: dict[str, str]) -> None:
 
 def test_papermill(tmp_path: Path, variables: dict[str, str]) -> None:
     path, done_path = tmp_path / "work.ipynb", tmp_path / "done.ipynb"
-    scale = "%load_ext fibernb\nget_ipython().run_line_magic('fiber', f'scale {engines}')"
+    scale = f"%load_ext fibernb\nget_ipython().run_line_magic('fiber', f'scale {{engines}}')\n{TELL}"
     notebook_of(path, scale, SLOW_CELL, "%parallel factor * size", parameters="engines, factor = 1, 1")
     options = ("-p", "engines", "2", "-p", "factor", "21", "--no-progress-bar")
     done = run(path, variables, "papermill", str(path), str(done_path), *options)
@@ -136,6 +153,11 @@ class Terminal:
         self.type(source)
         return self.wait_for_prompt()
 
+    def wait_until_running(self, count: int) -> str:
+        """What was shown until the line says that so many ranks run."""
+        self.child.expect(f"{count} running")
+        return str(self.child.before + self.child.after).replace("\r\n", "\n")
+
 
 @pytest.fixture
 def terminal(tmp_path: Path, variables: dict[str, str]) -> Iterator[Terminal]:
@@ -149,10 +171,12 @@ def terminal(tmp_path: Path, variables: dict[str, str]) -> Iterator[Terminal]:
     check_nothing_is_left(tmp_path)
 
 
-def test_cells_in_a_terminal(terminal: Terminal) -> None:
-    assert "[0-1] ready\nOut[3]: \n[0] 0\n[1] 10\n" in terminal.run(SLOW_CELL)
+def test_cells_in_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type(SLOW_CELL)
+    assert "▶ 0 of 2 ranks, 2 running" in terminal.wait_until_running(2)
+    (tmp_path / "shown").touch()
+    assert "[0-1] ready\nOut[3]: \n[0] 0\n[1] 10\n" in terminal.wait_for_prompt()
     assert "[0] 0\n[1] 10\n" in terminal.run("_")
-    assert "▶ 0 of 2 ranks, 2 running" in terminal.run(SLOW_CELL)
     failed = terminal.run("%%parallel\nprint('before')\n{}['absent']")
     assert "[0-1] before\n" in failed
     assert "KeyError" in failed
@@ -161,11 +185,12 @@ def test_cells_in_a_terminal(terminal: Terminal) -> None:
     assert "Wall time" in terminal.run("%%time\n%%parallel\nrank")
 
 
-def test_control_c_in_a_terminal(terminal: Terminal) -> None:
-    terminal.type("%%parallel\nimport time\nprint('begun')\nwhile True: time.sleep(0.01)")
-    terminal.child.expect("2 running")
+def test_control_c_in_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type(f"%%parallel\nimport time\nprint('begun')\n{mark(tmp_path)}\nwhile True: time.sleep(0.01)")
+    shown = terminal.wait_until_running(2)
+    wait_for_marks(tmp_path, 2)
     terminal.child.sendintr()
-    stopped = terminal.wait_for_prompt()
+    stopped = shown + terminal.wait_for_prompt()
     assert "[0-1] begun\n" in stopped
     assert "KeyboardInterrupt" in stopped
     assert "[0] 0\n[1] 1\n" in terminal.run("%parallel rank")

@@ -10,11 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.notebook.kernel import PATIENCE_S, Kernel, Reply, running_kernel
+from tests.notebook.marks import HOUR_S, mark, time_runs_out_at_marks, wait_for_marks, wait_until_none_beats
 
 SIZE = 4
 CELL_RANKS = "0,1"
-DEAF = "import ctypes\nprint('begun', flush=True)\nctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock"
-STUBBORN = "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass"
+DEAF = "import ctypes\nprint('begun', flush=True)\n{mark}\nctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock"
+STUBBORN = """
+import time
+first = True
+while True:
+    try:
+        if first: {mark}
+        first = False
+        time.sleep(60)
+    except KeyboardInterrupt: pass"""
 
 Stop = Callable[[Kernel, Reply], None]
 
@@ -74,13 +83,7 @@ class Beats:
 
     def wait_until_none_beats(self) -> None:
         """Until nobody has written for a while."""
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            before = [path.stat().st_mtime_ns for path in self._paths]
-            time.sleep(0.2)
-            if before == [path.stat().st_mtime_ns for path in self._paths]:
-                return
-            assert time.monotonic() < end, "something still runs"
+        wait_until_none_beats(self._paths)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +112,9 @@ def test_a_background_cell_stops_with_its_tasks(kernel: Kernel, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("body", [DEAF, STUBBORN], ids=["C code", "ignores it"])
-def test_what_does_not_stop_is_replaced_by_any_way(kernel: Kernel, body: str) -> None:
-    reply = kernel.run(f"%%parallel -w {CELL_RANKS} -a handle\n{body}")
-    kernel.wait_for_view(reply)
+def test_what_does_not_stop_is_replaced_by_any_way(kernel: Kernel, tmp_path: Path, body: str) -> None:
+    kernel.run(f"%%parallel -w {CELL_RANKS} -a handle\n{body.format(mark=mark(tmp_path))}")
+    wait_for_marks(tmp_path, 2)
     kernel.run("fnb.cancel(handle)")
     failed = kernel.fail("handle.result()")
     assert failed.error == "TaskCancelled"
@@ -120,10 +123,10 @@ def test_what_does_not_stop_is_replaced_by_any_way(kernel: Kernel, body: str) ->
     check_the_next_cell(kernel)
 
 
-def test_a_second_cancel_replaces_at_once(kernel: Kernel) -> None:
+def test_a_second_cancel_replaces_at_once(kernel: Kernel, tmp_path: Path) -> None:
     pids = kernel.run("import os\n%parallel os.getpid()").result
-    reply = kernel.run(f"%%parallel -w {CELL_RANKS} -a handle\n{DEAF}")
-    kernel.wait_for_view(reply)
+    kernel.run(f"%%parallel -w {CELL_RANKS} -a handle\n{DEAF.format(mark=mark(tmp_path))}")
+    wait_for_marks(tmp_path, 2)
     assert kernel.run("handle.cancel()\nhandle.cancel()\nhandle.done()").status == "ok"
     assert kernel.fail("handle.result()").error == "TaskCancelled"
     after = kernel.run("%parallel os.getpid()").result
@@ -131,8 +134,10 @@ def test_a_second_cancel_replaces_at_once(kernel: Kernel) -> None:
     assert not set(after.splitlines()[:2]) & set(pids.splitlines())
 
 
-def test_time_that_runs_out_says_who_was_replaced(kernel: Kernel) -> None:
-    failed = kernel.fail(f"%%parallel --timeout 0.5\nif rank == 2:\n    {DEAF.replace(chr(10), chr(10) + '    ')}")
+def test_time_that_runs_out_says_who_was_replaced(kernel: Kernel, tmp_path: Path) -> None:
+    body = DEAF.format(mark=mark(tmp_path)).replace("\n", "\n    ")
+    with time_runs_out_at_marks(kernel, tmp_path, 1):
+        failed = kernel.fail(f"%%parallel --timeout {HOUR_S}\nif rank == 2:\n    {body}")
     assert failed.error == "CellTimeout"
     assert "rank 2 did not stop and has a new engine" in "\n".join(failed.of("error")[0]["traceback"])
     check_the_next_cell(kernel)

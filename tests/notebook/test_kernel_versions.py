@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebook.kernel import Kernel, Reply, running_kernel
+from tests.notebook.marks import gate, mark, wait_for_marks
 
 ROOT = Path(__file__).parents[2]
 SIZE = 3
@@ -21,7 +22,7 @@ HERE = "of this environment"
 OLDER = os.environ.get("OLDER_KERNELS", ".venv-ipykernel-7.3 .venv-ipykernel-6.31").split()
 VERSIONS = [HERE, *OLDER]
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
-ONE_IS_DEAF = f"import ctypes\nif rank == 1: ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock\n{ENDLESS}"
+ONE_IS_DEAF = "import ctypes\n{mark}\nif rank == 1: ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock"
 
 
 def python_of(environment: str) -> str:
@@ -92,8 +93,9 @@ def test_the_stop_button(kernel: Kernel, above: str) -> None:
 
 
 @pytest.mark.parametrize("above", ["", "%%time\n"], ids=["awaited", "blocking"])
-def test_pressing_stop_again_replaces_engines(kernel: Kernel, above: str) -> None:
-    reply = kernel.start(f"{above}%%parallel\n{ONE_IS_DEAF}")
+def test_pressing_stop_again_replaces_engines(kernel: Kernel, tmp_path: Path, above: str) -> None:
+    reply = kernel.start(f"{above}%%parallel\n{ONE_IS_DEAF.format(mark=mark(tmp_path))}\n{ENDLESS}")
+    wait_for_marks(tmp_path, SIZE)
     kernel.wait_for_view(reply)
     for _ in range(4):
         kernel.manager.interrupt_kernel()
@@ -102,9 +104,9 @@ def test_pressing_stop_again_replaces_engines(kernel: Kernel, above: str) -> Non
     check_the_next_cell(kernel)
 
 
-def test_what_does_not_stop_is_replaced_and_named(kernel: Kernel) -> None:
-    reply = kernel.start(f"%%parallel\n{ONE_IS_DEAF}")
-    kernel.wait_for_view(reply)
+def test_what_does_not_stop_is_replaced_and_named(kernel: Kernel, tmp_path: Path) -> None:
+    reply = kernel.start(f"%%parallel\n{ONE_IS_DEAF.format(mark=mark(tmp_path))}\n{ENDLESS}")
+    wait_for_marks(tmp_path, SIZE)
     kernel.manager.interrupt_kernel()
     assert kernel.finish(reply).error == "KeyboardInterrupt"
     assert "rank 1 did not stop and has a new engine" in "\n".join(reply.of("error")[0]["traceback"])
@@ -133,15 +135,20 @@ def test_the_cancel_button_of_a_background_cell(kernel: Kernel) -> None:
     check_the_next_cell(kernel)
 
 
-def test_a_background_cell(kernel: Kernel) -> None:
-    body = "import time\ntime.sleep(0.8)\nprint('done')\ndisplay({'text/plain': 'shown'}, raw=True)\nrank"
+def test_a_background_cell(kernel: Kernel, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    body = f"{gate(go_on)}\nprint('done')\ndisplay({{'text/plain': 'shown'}}, raw=True)\nrank"
     reply = kernel.run(f"%%parallel -a handle\nfrom IPython.display import display\n{body}")
-    other = kernel.run("import time\nprint('other')\ntime.sleep(0.5)\nhandle.ranks, handle.done()")
+    kernel.wait_for_view(reply)
+    other = kernel.run("print('other')\nhandle.ranks, handle.done()")
     assert (other.result, other.stream()) == ("((0, 1, 2), False)", "other\n")
-    kernel.run("%%parallel\nprint('meanwhile')")
+    meanwhile = kernel.start("%%parallel\nprint('meanwhile')")
+    kernel.wait_for_view(meanwhile)
+    go_on.touch()
+    kernel.finish(meanwhile)
     awaited = kernel.run("await handle")
     assert awaited.result == "[0] 0\n[1] 1\n[2] 2"
-    kernel.wait_until(reply, lambda so_far: "] done" in so_far.stream())
+    kernel.wait_until(reply, lambda so_far: "] done" in so_far.stream() and so_far.of("update_display_data"))
     kernel.messages_for(reply, 0.3)
     assert [content["data"]["text/plain"] for content in reply.of("display_data")].count("shown") == 1
     assert len(reply.of("update_display_data")) == 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.notebook.kernel import Kernel, Reply, running_kernel
+from tests.notebook.marks import gate
 
 SIZE = 3
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -144,9 +146,13 @@ def test_displays_of_tasks(kernel: Kernel) -> None:
     assert reply.result == "7"
 
 
-def test_a_display_that_one_rank_updates_as_it_goes(live: Kernel) -> None:
-    body = "h = display('begin', display_id=True)\nfor i in range(10):\n    time.sleep(0.12)\n    h.update(f'step {i}')"
-    reply = live.run(f"%%parallel -w 1\n{body}")
+def test_a_display_that_one_rank_updates_as_it_goes(live: Kernel, tmp_path: Path) -> None:
+    body = f"h = display('begin', display_id=True)\n{gate(tmp_path / 'go on')}\n"
+    body += "for i in range(10):\n    time.sleep(0.12)\n    h.update(f'step {i}')"
+    reply = live.start(f"%%parallel -w 1\n{body}")
+    live.wait_until(reply, lambda so_far: len(so_far.of("display_data")) == 2)
+    (tmp_path / "go on").touch()
+    live.finish(reply)
     updates = [content["data"]["text/plain"] for content in reply.of("update_display_data")]
     steps = [int(text.strip("'").split()[1]) for text in updates if text.startswith("'step")]
     assert len(reply.of("display_data")) == 2, "the live view and the display"
@@ -155,9 +161,12 @@ def test_a_display_that_one_rank_updates_as_it_goes(live: Kernel) -> None:
 
 
 @pytest.mark.parametrize("where", ["", "-w 0"])
-def test_what_was_shown_as_it_came_is_cleared(live: Kernel, where: str) -> None:
-    body = "print('early')\ntime.sleep(1.2)\nclear_output(wait=True)\nprint('late')"
-    reply = live.run(f"%%parallel {where}\n{body}")
+def test_what_was_shown_as_it_came_is_cleared(live: Kernel, tmp_path: Path, where: str) -> None:
+    body = f"print('early')\n{gate(tmp_path / 'go on')}\nclear_output(wait=True)\nprint('late')"
+    reply = live.start(f"%%parallel {where}\n{body}")
+    live.wait_until(reply, lambda so_far: "early" in so_far.stream())
+    (tmp_path / "go on").touch()
+    live.finish(reply)
     kinds = [message["msg_type"] for message in reply.messages]
     after = reply.messages[kinds.index("clear_output") + 1 :]
     shown = [message["content"] for message in after if message["msg_type"] in ("stream", "display_data")]
@@ -167,8 +176,11 @@ def test_what_was_shown_as_it_came_is_cleared(live: Kernel, where: str) -> None:
     assert sum("late" in content.get("text", "") for content in shown) == 1
 
 
-def test_the_view_is_static_at_the_end_of_a_cell_that_fails(live: Kernel) -> None:
-    reply = live.fail("%%parallel\nprint('said')\ntime.sleep(1)\nraise ValueError(rank // 2)")
+def test_the_view_is_static_at_the_end_of_a_cell_that_fails(live: Kernel, tmp_path: Path) -> None:
+    reply = live.start(f"%%parallel\nprint('said')\n{gate(tmp_path / 'go on')}\nraise ValueError(rank // 2)")
+    live.wait_for_view(reply)
+    (tmp_path / "go on").touch()
+    assert live.finish(reply).error
     (closed,) = reply.of("update_display_data")
     assert set(closed["data"]) == {"text/plain", "text/html"}
     assert closed["data"]["text/plain"].startswith("✗ 3 of 3 ranks, 3 failed")
