@@ -49,7 +49,7 @@ class Engine:
         self.surroundings = Surroundings()
         self.streams = Streams(self._send_item)
         self._runner = Runner(self.interrupts, self.streams)
-        self._post = Post(address, key, self.ledger, self._on_break)
+        self._post = Post(address, key, self.ledger, self._on_break, self.surroundings.send_calls)
         self._control = Control(self._post, self.ledger, self.interrupts, self)
         self._residence = Residence(self._runner, self._post, self)
         self._has_worked = False
@@ -284,14 +284,10 @@ class Engine:
             self._flush(self.current_task())
 
     def _flush(self, task: TaskId) -> bool:
-        """Send what was said, then results; what went to the descriptors counts as said by that task.
-
-        Before them go the calls that were submitted here: who has a result finds done what its task has asked for.
-        """
+        """Send what was said, then results; what went to the descriptors counts as said by that task."""
         self._read_native(task)
         if not (self.ledger.has_results or self.reporter.has_news):
             return False
-        self.surroundings.send_calls()
         return self._post.send_news(self.reporter)
 
     def _read_native(self, task: TaskId) -> None:

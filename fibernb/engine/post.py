@@ -58,15 +58,24 @@ class Post:
     Parameters
     ----------
     on_break : called, from whichever thread notices, when the data link is gone.
+    send_calls : called before results are sent; it sends the calls that their tasks have submitted.
     """
 
-    def __init__(self, address: str, key: str, ledger: Ledger, on_break: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        address: str,
+        key: str,
+        ledger: Ledger,
+        on_break: Callable[[], object],
+        send_calls: Callable[[], object],
+    ) -> None:
         self.seat = Seat(engine=0, rank=0)
         self.on_open: Callable[[], object] | None = None  # called by the control thread when there is a new data link
         self._address = address
         self._credentials = credentials(key)
         self._ledger = ledger
         self._on_break = on_break
+        self._send_calls = send_calls
         self._sending = threading.RLock()
         self._ready = threading.Condition(self._sending)
         self._kept = _Kept()
@@ -174,18 +183,26 @@ class Post:
         """What tasks said, then the results there are; tells whether there was any of it.
 
         While the link is broken, both are kept for the next one. Results are packed first: so whatever their tasks said
-        is among what is sent before them.
+        or submitted is among what is sent before them. Who has a result finds done what its task has asked for.
         """
         with self._sending:
             done = self._ledger.pack()
-            said = reporter.take() if reporter.has_news else []
-            for message in said:
-                data = codec.encode(message)
-                self._kept.add(message.task, data)
-                self._send(data)
-            if done is not None:
-                self._send(codec.encode(done))
-            return done is not None or bool(said)
+            try:
+                if done is not None:
+                    self._send_calls()
+            finally:
+                is_news = self._send_packed(done, reporter)
+            return is_news
+
+    def _send_packed(self, done: Done | None, reporter: Reporter) -> bool:
+        said = reporter.take() if reporter.has_news else []
+        for message in said:
+            data = codec.encode(message)
+            self._kept.add(message.task, data)
+            self._send(data)
+        if done is not None:
+            self._send(codec.encode(done))
+        return done is not None or bool(said)
 
     def keep_actor(self, record: ActorRecord) -> None:
         """The actor that lives here, as a later hub is to be told."""
