@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -123,11 +124,12 @@ def test_output_belongs_to_its_cell_and_comes_before_its_result(desk: Desk) -> N
     assert desk.hub.text(second) == "three\n"
 
 
-def test_output_arrives_while_the_cell_runs(desk: Desk) -> None:
-    task = desk.begin("import time\nprint('early')\ntime.sleep(0.6)\nprint('late')")
-    desk.hub.wait(lambda: desk.hub.text(task))
-    assert desk.hub.text(task) == "early\n"
+def test_output_arrives_while_the_cell_runs(desk: Desk, tmp_path: Path) -> None:
+    gate = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go on')!r}): time.sleep(0.01)"
+    task = desk.begin(f"print('early')\n{gate}\nprint('late')")
+    desk.hub.wait(lambda: desk.hub.text(task) == "early\n")
     assert task not in desk.hub.results
+    (tmp_path / "go on").touch()
     desk.hub.value(task)
     assert desk.hub.text(task) == "early\nlate\n"
 
@@ -147,10 +149,12 @@ def test_output_of_commands_processes_and_descriptors(desk: Desk) -> None:
     assert desk.text == "forked\n"
 
 
-def test_native_output_arrives_while_the_cell_runs(desk: Desk) -> None:
-    task = desk.begin("import subprocess\nsubprocess.run('echo now; sleep 1', shell=True)\n0")
+def test_native_output_arrives_while_the_cell_runs(desk: Desk, tmp_path: Path) -> None:
+    command = f"echo now; while [ ! -e '{tmp_path}/go on' ]; do sleep 0.01; done"
+    task = desk.begin(f"import subprocess\nsubprocess.run({command!r}, shell=True)\n0")
     desk.hub.wait(lambda: "now" in desk.hub.text(task))
     assert task not in desk.hub.results
+    (tmp_path / "go on").touch()
     desk.hub.value(task)
 
 

@@ -210,18 +210,22 @@ def test_a_signal_that_ends_the_node_ends_its_engines(node: NodeProcess) -> None
     wait_for(lambda: not any(is_alive(pid) for pid in node.pids()))
 
 
-def slow_value(value: int) -> int:
-    time.sleep(0.5)
+def value_when(path: str, value: int) -> int:
+    """The value, when there is such a file; that it has begun is told by another one."""
+    Path(f"{path} {value}").touch()
+    while not Path(path).exists():
+        time.sleep(0.01)
     return value
 
 
-def test_a_hub_that_vanishes_and_comes_back_finds_everything(node: NodeProcess) -> None:
+def test_a_hub_that_vanishes_and_comes_back_finds_everything(node: NodeProcess, tmp_path: Path) -> None:
+    go_on = str(tmp_path / "go on")
     node.hub.fork([0, 1, 2])
     finished = node.hub.send(0, len, ("abc",))
     node.hub.value(finished[0])
-    running, waiting = node.hub.send(1, slow_value, (4,), (5,))
-    dying = node.hub.send(2, slow_value, (6,))
-    node.hub.settle(0.1)
+    running, waiting = node.hub.send(1, value_when, (go_on, 4), (go_on, 5))
+    dying = node.hub.send(2, value_when, (go_on, 6))
+    wait_for(lambda: Path(f"{go_on} 4").exists() and Path(f"{go_on} 6").exists())
     first_hub, pids = node.hub, node.pids()
     first_hub.close()
     os.kill(pids[2], signal.SIGKILL)
@@ -233,6 +237,7 @@ def test_a_hub_that_vanishes_and_comes_back_finds_everything(node: NodeProcess) 
     assert node.hub.node_hello.ended == {2: -signal.SIGKILL}
     assert node.hub.hellos[0].redelivers == 1
     assert node.hub.hellos[1].holds == [running, waiting]
+    Path(go_on).touch()
     assert [node.hub.value(task) for task in (finished[0], running, waiting)] == [3, 4, 5]
     node.hub.wait(lambda: 2 in node.hub.exits)
     assert dying[0] not in node.hub.results
@@ -257,10 +262,15 @@ def test_a_directory_that_is_gone_ends_the_node(node: NodeProcess) -> None:
     node.directory.with_suffix(".gone").rename(node.directory)
 
 
-def test_an_interrupt_of_a_blocked_engine(node: NodeProcess) -> None:
+def begin_and_sleep(path: str) -> None:
+    Path(path).touch()
+    time.sleep(60)
+
+
+def test_an_interrupt_of_a_blocked_engine(node: NodeProcess, tmp_path: Path) -> None:
     node.hub.fork([0])
-    (task,) = node.hub.send(0, time.sleep, (60,))
-    node.hub.settle(0.1)
+    (task,) = node.hub.send(0, begin_and_sleep, (str(tmp_path / "begun"),))
+    wait_for((tmp_path / "begun").exists)
     node.hub.control(0, Interrupt(task=task))
     with pytest.raises(KeyboardInterrupt):
         node.hub.value(task)
