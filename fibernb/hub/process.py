@@ -33,6 +33,7 @@ logger: Final = logging.getLogger(__name__)
 
 FAILURES_NAME: Final = "failures"  # a byte for each
 MAX_FAILURES: Final = 5
+ARRIVAL_S: Final = 5.0  # for who has started a hub to come, however short the lease
 SETTLED_S: Final = 30.0  # a hub that has served this long has not failed for what a client sends again
 
 SCHEMES: Final = {"unix": "unix", "zmq": "zmq+ipc"}
@@ -151,7 +152,7 @@ def _core_settings(config: Config, node: str, max_seats: int) -> CoreSettings:
     return CoreSettings(
         node=node,
         pid=os.getpid(),
-        lease_s=config.lease_s,
+        lease_s=max(config.lease_s, ARRIVAL_S),
         max_seats=max_seats,
         interrupt_grace_s=config.interrupt_grace_s,
         start_timeout_s=config.start_timeout_s,

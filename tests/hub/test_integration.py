@@ -335,6 +335,12 @@ def test_a_cluster_without_clients_ends_with_the_lease() -> None:
         cluster.wait_gone()
 
 
+def test_who_starts_a_cluster_has_time_to_come_however_short_the_lease() -> None:
+    with live(lease_s=0.0) as cluster:
+        time.sleep(0.5)
+        cluster.client(lease_s=0.0).scale(1)
+
+
 def test_a_detached_cluster_stays_until_it_is_stopped() -> None:
     with live() as cluster:
         client = cluster.client(lease_s=0.1)
