@@ -101,18 +101,22 @@ def test_max_concurrency_of_coroutines() -> None:
         def __init__(self) -> None:
             self.running = 0
             self.most = 0
+            self.met = asyncio.Event()
 
         async def work(self) -> None:
             self.running += 1
             self.most = max(self.most, self.running)
-            await asyncio.sleep(0.02)
+            if self.most == 2:
+                self.met.set()
+            await self.met.wait()
+            await asyncio.sleep(0.02)  # for more to come, if they may
             self.running -= 1
 
         async def peak(self) -> int:
             return self.most
 
     busy = Busy.options(max_concurrency=2).remote()
-    ray.get([busy.work.remote() for _ in range(8)])
+    ray.get([busy.work.remote() for _ in range(8)], timeout=30)
     assert ray.get(busy.peak.remote()) == 2
 
 
@@ -181,23 +185,28 @@ class Grouped:
     def __init__(self) -> None:
         self.running = {"io": 0, "compute": 0, "default": 0}
         self.most = dict(self.running)
+        self.met = {group: asyncio.Event() for group in self.running}
 
-    async def _work(self, group: str) -> None:
+    async def _work(self, group: str, together: int) -> None:
+        """Go on when so many have come together, and leave some time for more."""
         self.running[group] += 1
         self.most[group] = max(self.most[group], self.running[group])
+        if self.most[group] == together:
+            self.met[group].set()
+        await self.met[group].wait()
         await asyncio.sleep(0.02)
         self.running[group] -= 1
 
     @ray.method(concurrency_group="io")
-    async def read(self) -> None:
-        await self._work("io")
+    async def read(self, together: int = 2) -> None:
+        await self._work("io", together)
 
     @ray.method(concurrency_group="compute")
     async def compute(self) -> None:
-        await self._work("compute")
+        await self._work("compute", 4)
 
     async def other(self) -> None:
-        await self._work("default")
+        await self._work("default", 5)
 
     async def peaks(self) -> dict[str, int]:
         return self.most
@@ -208,7 +217,7 @@ def test_concurrency_groups() -> None:
     calls: list[Any] = [grouped.read.remote() for _ in range(8)]
     calls += [grouped.compute.remote() for _ in range(12)]
     calls += [grouped.other.remote() for _ in range(8)]
-    ray.get(calls)
+    ray.get(calls, timeout=30)
     peaks = ray.get(grouped.peaks.remote())
     assert (peaks["io"], peaks["compute"]) == (2, 4)
     assert peaks["default"] > 4
@@ -216,7 +225,7 @@ def test_concurrency_groups() -> None:
 
 def test_the_group_of_one_call() -> None:
     grouped = Grouped.remote()
-    ray.get([grouped.read.options(concurrency_group="compute").remote() for _ in range(8)])
+    ray.get([grouped.read.options(concurrency_group="compute").remote(4) for _ in range(8)], timeout=30)
     assert ray.get(grouped.peaks.remote())["io"] == 4
 
 
