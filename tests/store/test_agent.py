@@ -403,18 +403,14 @@ ends = time.monotonic() + 3
 blocks, interrupts = [], 0
 while time.monotonic() < ends:
     try:
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.006))
-        blocks.append(agent.write([data])[0])
-        assert bytes(agent.map(kept)[256:512]) == bytes(range(256))
-    except KeyboardInterrupt:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.006))
+            blocks.append(agent.write([data])[0])
+            assert bytes(agent.map(kept)[256:512]) == bytes(range(256))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:  # wherever it came: there is one at most
         interrupts += 1
-    finally:
-        while True:
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                break
-            except KeyboardInterrupt:
-                pass
     agent.abandon(blocks)
     blocks = []
 assert interrupts > 20, interrupts
