@@ -40,6 +40,7 @@ def test_an_interrupt_waits_for_the_end_and_wakes() -> None:
 
 def test_in_a_notebook_those_that_follow_at_once_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "in_notebook", True)
+    monkeypatch.setattr(interrupts, "QUIET_S", 600.0)
     with pytest.raises(KeyboardInterrupt), Deferral(lambda: None):
         press()
     press()

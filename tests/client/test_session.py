@@ -22,6 +22,7 @@ from fibernb.core import messages as m
 from fibernb.errors import GetTimeout, NotConnected, RemoteTraceback, TaskCancelled
 from fibernb.model import Bar, ClientId
 from tests.client.fake_hub import FakeConnector, FakeHub
+from tests.integration.conftest import interrupt_within
 
 
 @fnb.remote
@@ -423,16 +424,13 @@ def test_output_of_plain_tasks_is_printed(session: Session, hub: FakeHub, capsys
 def test_ctrl_c_reaches_a_waiting_get_and_leaves_the_session_whole(session: Session, hub: FakeHub) -> None:
     hub.hold = True
     ref = double.remote(1)
-    main = threading.main_thread().ident
-    assert main is not None
     for _ in range(5):
-        timer = threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT])
-        timer.start()
+        thread = interrupt_within("get")
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             fnb.get(ref)
         assert time.monotonic() - begun < 5
-        timer.join()
+        thread.join()
     hub.release_held()
     assert fnb.get([ref, double.remote(2)]) == [2, 4]
 
@@ -444,7 +442,7 @@ def test_a_storm_of_interrupts_breaks_nothing(session: Session, connector: FakeC
     interrupts = 0
 
     def storm() -> None:
-        while not stop.wait(0.003):
+        while not stop.wait(0.003) and len(values) < 300:
             signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=storm)
@@ -474,14 +472,17 @@ def test_a_signal_handler_that_raises_breaks_nothing(session: Session, hub: Fake
     def ring(*_: object) -> None:
         raise Alarm
 
+    def get_under_alarm(ref: fnb.ObjectRef, pause: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, pause)
+        fnb.get(ref)
+
     before = signal.signal(signal.SIGALRM, ring)
     try:
         for pause in (0.01, 0.02, 0.03):
             hub.hold = True
             ref = double.remote(1)
-            signal.setitimer(signal.ITIMER_REAL, pause)
             with pytest.raises(Alarm):
-                fnb.get(ref)
+                get_under_alarm(ref, pause)
             hub.release_held()
             assert fnb.get(ref) == 2
     finally:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fibernb.client import interrupts
 from fibernb.notebook import presses
 from fibernb.notebook.presses import Bursts, Presses
 
@@ -18,6 +19,12 @@ def usual_handler() -> Iterator[None]:
 
 def press() -> None:
     os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def long_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presses, "QUIET_S", 600.0)
+    monkeypatch.setattr(interrupts, "QUIET_S", 600.0)
 
 
 def test_two_interrupts_are_heard_and_no_more() -> None:
