@@ -1,4 +1,4 @@
-"""A host that runs short of memory, seen early: the limit is set just above what is in use."""
+"""A host that runs short of memory, seen early. What counts is what the engines of this cluster use."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ import pytest
 
 import fibernb as fnb
 from fibernb.errors import OutOfMemory
-from fibernb.store.memory import accounts, tightest
 from tests.integration.conftest import Place, wait_until
 from tests.integration.loads import leave_mark, marks
 
-ROOM_BYTES: Final = 600_000_000  # from what is in use to the limit
 PIECE_BYTES: Final = 40_000_000
-PIECES: Final = 75  # which others on this host may have to free before the limit is reached
+PIECES: Final = 75  # far more than there is room for
 
 
 @pytest.fixture
 def tight(place: Place) -> Iterator[None]:
-    """A cluster of two seats with little memory left."""
-    account = tightest(accounts())
-    assert account is not None
-    fnb.init(workers=2, lease_s=5, memory_fraction=(account.used_bytes + ROOM_BYTES) / account.limit_bytes)
+    """A cluster of two seats with little memory."""
+    fnb.init(workers=2, lease_s=5, memory_fraction=0.5, preload=("tests.integration.own_memory",))
     yield
     fnb.shutdown()
     place.wait_empty()
