@@ -154,7 +154,7 @@ def running_kernel(directory: Path, python: str = sys.executable, **variables: s
         "JPY_SESSION_NAME": str(directory / "n.ipynb"),
         **variables,
     }
-    manager = KernelManager(connection_file=str(directory / "kernel.json"))
+    manager = KernelManager(connection_file=str(directory / "kernel.json"), transport="ipc")  # which needs no free port
     assert manager.kernel_spec is not None
     manager.kernel_spec.argv[0] = python
     manager.start_kernel(env=environment, cwd=str(directory))
