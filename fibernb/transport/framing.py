@@ -52,12 +52,13 @@ class Inbox:
         system call receives of small messages.
     """
 
-    __slots__ = ("_counts", "_large", "_rest", "_scratch", "ended", "held", "max_bytes", "ready")
+    __slots__ = ("_counts", "_large", "_rest", "_scratch", "ended", "filled", "held", "max_bytes", "ready")
 
     def __init__(self, max_bytes: int, scratch: memoryview) -> None:
         self.max_bytes = max_bytes
         self.ready: list[bytes] = []
         self.ended = False
+        self.filled = False  # the last `read` has got as much as there was room for: there may be more
         self._scratch = scratch
         self._counts: list[int] = []  # received but not yet cut: at most one
         self._rest = b""  # the beginning of a message
@@ -86,6 +87,7 @@ class Inbox:
         scratch = self._scratch
         self._counts.extend(map(stream.recv_into, (scratch,), (0,), (flags,)))
         count = self._counts[0]
+        self.filled = count == len(scratch)
         if count > HEAD and _prefix_of(scratch)[0] ^ MARK == count - HEAD <= self.max_bytes:
             message = bytes(scratch[HEAD:count])  # one and no more: the usual case
             self._counts, self.ready = [], [message]
@@ -102,6 +104,7 @@ class Inbox:
         if not self.held and not self._counts:
             self._counts.extend(map(stream.recv_into, (scratch[beginning:],), (0,), (flags,)))
         count = sum(self._counts)
+        self.filled = count == len(scratch) - beginning
         if beginning:
             scratch[:beginning] = rest
         if count or self.held:
@@ -110,7 +113,8 @@ class Inbox:
             self.ended = True
 
     def _read_large(self, large: _LargeMessage, stream: socket.socket, flags: int) -> None:
-        if large.read(stream, flags):
+        self.filled = large.read(stream, flags)
+        if self.filled:
             message = large.message()
             self._large, self.ready = None, [message]
         elif large.ended:

@@ -46,6 +46,22 @@ def frame(message: bytes) -> bytes:
     return PREFIX.pack(MARK | len(message)) + message
 
 
+def test_who_was_done_with_sending_first_is_heard_first(place: Place, path: Path) -> None:
+    """Though a message that was received in parts stood before."""
+    listener = place.listen()
+    second, _ = meet(place, listener)
+    with connect(path) as first:
+        first.sendall(frame(b"hello"))
+        [(peer, _)] = collect(listener, 1)
+        listener.limit(peer, 2**27)
+        large = b"x" * 150_000
+        first.sendall(frame(large)[:100_000])
+        assert listener.poll(0) == []
+        first.sendall(frame(large)[100_000:] + frame(b"last"))
+        second.send(b"afterwards")
+        assert [arrival.message for arrival in listener.poll(PATIENCE_S)] == [large, b"last", b"afterwards"]
+
+
 # ---- the file -------------------------------------------------------------------------------------------
 
 
