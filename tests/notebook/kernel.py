@@ -154,7 +154,9 @@ def running_kernel(directory: Path, python: str = sys.executable, **variables: s
         "JPY_SESSION_NAME": str(directory / "n.ipynb"),
         **variables,
     }
-    manager = KernelManager(connection_file=str(directory / "kernel.json"), transport="ipc")  # which needs no free port
+    connection_file = str(directory / "kernel.json")
+    manager = KernelManager(connection_file=connection_file, transport="ipc")  # which needs no free port
+    manager.shutdown_wait_time = PATIENCE_S  # so that it ends its cluster, however slow that is, rather than be killed
     assert manager.kernel_spec is not None
     manager.kernel_spec.argv[0] = python
     manager.start_kernel(env=environment, cwd=str(directory))
