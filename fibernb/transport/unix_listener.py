@@ -262,9 +262,10 @@ class UnixListener:
         for _ in range(MAX_READS):
             self._read_once(connection, arrivals)
             inbox = connection.inbox
-            is_stranger = inbox.max_bytes == self._hello_bytes  # whose limit is raised when what it has sent is heard
-            if not inbox.filled or inbox.ended or inbox.held or is_stranger:
+            if not inbox.filled or inbox.ended or inbox.held:
                 return
+            if inbox.max_bytes == self._hello_bytes:
+                return  # the limit is raised when what it has sent is heard
 
     def _read_once(self, connection: _Connection, arrivals: list[Arrival]) -> None:
         peer, inbox = connection.peer, connection.inbox
