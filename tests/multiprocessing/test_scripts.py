@@ -123,8 +123,8 @@ def test_ctrl_c_ends_the_processes_of_a_script(place: Place, how: str, tmp_path:
         from pathlib import Path
         import fibernb.multiprocessing as mp
         def stay():
-            Path(sys.argv[1], "begun").touch()
             try:
+                Path(sys.argv[1], "begun").touch()
                 time.sleep(600)
             except KeyboardInterrupt:
                 print("interrupted")

@@ -167,11 +167,21 @@ def test_an_interrupt_stops_a_command(fresh: Kernel, tmp_path: Path) -> None:
     assert "\n(1, 2)\n" in shown
 
 
+DEAF = """
+while True:
+    try:
+        open({path!r}, 'w').close()
+        ctypes.PyDLL(None).sleep(600)  # holds the GIL
+    except KeyboardInterrupt:
+        pass
+"""
+
+
 def test_interrupts_of_a_command_that_does_not_stop_replace_the_engine(fresh: Kernel, tmp_path: Path) -> None:
     fresh.fail(CELL)
     begun = tmp_path / "begun"
     dialogue = begin(fresh, "%fiber debug")
-    dialogue.answer(f"import ctypes; open({str(begun)!r}, 'w').close(); ctypes.PyDLL(None).sleep(600)")  # holds the GIL
+    dialogue.answer(f"import ctypes; exec({DEAF.format(path=str(begun))!r})")
     wait_for(begun)
     fresh.manager.interrupt_kernel()
     time.sleep(0.3)

@@ -14,7 +14,14 @@ from tests.notebook.marks import HOUR_S, mark, time_runs_out_at_marks, wait_for_
 
 SIZE = 4
 CELL_RANKS = "0,1"
-DEAF = "import ctypes\nprint('begun', flush=True)\n{mark}\nctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock"
+DEAF = """
+import ctypes
+print('begun', flush=True)
+while True:
+    try:
+        {mark}
+        ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock
+    except KeyboardInterrupt: pass"""
 STUBBORN = """
 import time
 first = True

@@ -22,7 +22,14 @@ HERE = "of this environment"
 OLDER = os.environ.get("OLDER_KERNELS", ".venv-ipykernel-7.3 .venv-ipykernel-6.31").split()
 VERSIONS = [HERE, *OLDER]
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
-ONE_IS_DEAF = "import ctypes\n{mark}\nif rank == 1: ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock"
+ONE_IS_DEAF = """
+import ctypes
+while rank == 1:
+    try:
+        {mark}
+        ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock
+    except KeyboardInterrupt: pass
+{mark}"""
 
 
 def python_of(environment: str) -> str:

@@ -167,8 +167,8 @@ def test_a_running_call_is_interrupted(tmp_path: Path) -> None:
             self.woken = 0
 
         def sleep(self, begun: str) -> None:
-            open_gate(begun)
             try:
+                open_gate(begun)
                 time.sleep(60)
             finally:
                 self.woken += 1

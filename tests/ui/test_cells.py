@@ -27,9 +27,11 @@ while True:
 STUBBORN = """\
 %%parallel
 import time
-print("begun")
+has_begun = False
 while True:
     try:
+        if not has_begun: print("begun")
+        has_begun = True
         time.sleep(0.01)
     except KeyboardInterrupt:
         if rank != 2: raise"""
