@@ -77,6 +77,7 @@ def test_cancelling_items(kernel: Kernel) -> None:
 
 
 def test_cancelling_tasks(kernel: Kernel) -> None:
+    all_have_ended = "_ = fnb.wait(refs, num_returns=5)"  # `get` has raised what the first of them came to
     kernel.run("refs = [turn.remote() for _ in range(5)]")
     assert "tasks do: turn (%fiber cancel turn)" in kernel.run("%fiber cancel").stream()
     assert kernel.fail("%fiber cancel trn").text.endswith("nothing that is called 'trn' runs; did you mean 'turn'?")
@@ -84,10 +85,11 @@ def test_cancelling_tasks(kernel: Kernel) -> None:
     assert kernel.fail("fnb.get(refs[4])").error == "TaskCancelled"
     assert kernel.run("%fiber cancel refs").stream() == "refs: 4 calls cancelled\n"
     assert kernel.fail("fnb.get(refs)").error == "TaskCancelled"
+    kernel.run(all_have_ended)
     kernel.run("refs = [turn.remote() for _ in range(5)]")
     assert kernel.run("%fiber cancel turn").stream() == "turn: 5 calls cancelled\n"
     assert kernel.fail("fnb.get(refs)").error == "TaskCancelled"
-    kernel.run("_ = fnb.wait(refs, num_returns=5)")  # `get` has raised what the first of them came to
+    kernel.run(all_have_ended)
     assert kernel.run("%fiber cancel").stream() == "no cell runs in the background\n"
 
 
