@@ -17,7 +17,7 @@ from fibernb.client.ledger import Ledger, Outbox
 from fibernb.client.receipts import Receipts
 from fibernb.client.refs import Due, ObjectRef, Owner, attachment_of
 from fibernb.client.values import Values
-from fibernb.core.messages import DefineFunction, Deliver, Message
+from fibernb.core.messages import Cancel, DefineFunction, Deliver, Message
 from fibernb.model import BlockId, ObjectId, Outcome, Result
 
 
@@ -38,6 +38,7 @@ class Books:
         self.values = Values(owner, self.outbox, self.holdings)
         self.streams = Streams()
         self.receipts = Receipts()
+        self.sent = 0  # messages
         self.arrivals = 0  # how many results have come so far
         self._owner = owner
 
@@ -120,6 +121,8 @@ class Books:
         """Put a message behind everything that waits to be sent. ``keepers``: as for `Ledger.note`."""
         with self.mutex:
             self._push()
+            if isinstance(message, Cancel):
+                self.outbox.come_back()
             self.ledger.note(message, keepers)
             self.outbox.add(message)
 
@@ -128,6 +131,7 @@ class Books:
         with self.mutex:
             self._push()
             messages = self.outbox.take()
+            self.sent += len(messages)
             if self.receipts.due():
                 messages.append(self.receipts.take())
             return messages
@@ -142,9 +146,14 @@ class Books:
                 self.outbox.add(message)
 
     @property
+    def has_news(self) -> bool:
+        """Whether there is something to send that does not stand in the outbox yet."""
+        return self.holdings.news or self.streams.news or self.values.have_parted()
+
+    @property
     def unsent(self) -> bool:
         """Whether something waits to be sent."""
-        return bool(self.outbox) or self.holdings.news or self.streams.news or self.values.have_parted()
+        return bool(self.outbox) or self.has_news
 
     def wants_flush(self) -> bool:
         """Whether something waits to be sent now."""
@@ -153,6 +162,7 @@ class Books:
     def restart(self, fresh: bool, more: Iterable[Message] = ()) -> None:
         """A new link: what is sent first is everything that the hub may not know."""
         with self.mutex:
+            self.outbox.come_back(begun=False)  # who reads has not sent it, since that is us
             for ref in list(self.ledger.pending.values()):
                 if ref.attachment is not None:
                     for given in ref.attachment.inputs:
@@ -169,6 +179,10 @@ class Books:
         due = self._settle(deliver.results)
         self.receipts.note(deliver.sequence)
         return due
+
+    def take_answer(self, result: Result) -> list[Due]:
+        """Take in the answer of an engine to a call of ours; returns the callbacks that are due."""
+        return self._settle([result])
 
     def fail(self, error: Exception) -> list[Due]:
         """Answer everything that is unanswered with an error."""

@@ -22,6 +22,7 @@ from fibernb.store.agent import agent_for, drop_agent
 from fibernb.transport import Link
 from fibernb.wire import codec
 from fibernb.wire.admission import credentials
+from fibernb.wire.direct import DOOR, DoorHello
 from fibernb.wire.handshake import ClientHello, Refused, Welcome
 
 HELLO_TIMEOUT_S: Final = 10.0
@@ -70,6 +71,9 @@ class Connector(Protocol):
 
     def reconnect(self, client: ClientId) -> Opened:
         """Open a link again, starting the hub if it has died; `NotConnected` when the cluster is gone."""
+
+    def dial_engine(self, engine: EngineId) -> Link:
+        """A link to the door of an engine of this host, with a hello on its way; `NotConnected` if nobody is there."""
 
     def store(self, client: ClientId) -> Store | None:
         """The object store of this host; None where values travel in messages only."""
@@ -162,6 +166,11 @@ class HubConnector:
     def store(self, client: ClientId) -> Store | None:
         owner = f"client {client:x}" if self._engine is None else f"engine {self._engine}"
         return agent_for(self._connection.directory, self._connection.key, owner, self._config.inline_bytes)
+
+    def dial_engine(self, engine: EngineId) -> Link:
+        link = transport.dial(f"unix:{self.directory / DOOR.format(engine=engine)}")
+        link.send(codec.encode(DoorHello(credentials=credentials(self._connection.key))))
+        return link
 
     def leave(self) -> None:
         if self._engine is None:  # an engine goes on without its session

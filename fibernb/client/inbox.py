@@ -21,6 +21,7 @@ from fibernb.core.messages import (
     Deliver,
     Display,
     HubStops,
+    Met,
     Output,
     Progress,
     Recovered,
@@ -53,6 +54,7 @@ class Inbox:
         self.requests = requests
         self.status: Status | None = None
         self.on_said: Callable[[Said], object] = print_said  # for tasks that nobody listens to
+        self.on_met: Callable[[Met], object] = self._take_nothing
         self.on_seats: list[Callable[[SeatsChanged], object]] = []
         self._books = books
         self._on_stop = on_stop
@@ -67,6 +69,7 @@ class Inbox:
             SeatsChanged: self._take_seats,
             Status: self._take_status,
             ActorFound: requests.take,
+            Met: self._take_met,
             State: requests.take,
             Synced: requests.take,
             HubStops: self._take_stop,
@@ -113,16 +116,17 @@ class Inbox:
 
     def fail(self, error: Exception) -> None:
         """Answer everything that is unanswered with an error."""
-        self._queue(self._books.fail(error))
+        self.queue(self._books.fail(error))
 
     def _take_deliver(self, message: Deliver) -> None:
         due = self._books.settle(message)
         if due:
-            self._queue(due)
+            self.queue(due)
         if self._listeners:
             self._calls.append(lambda: self._stop_listening(message))
 
-    def _queue(self, due: list[Any]) -> None:
+    def queue(self, due: list[Any]) -> None:
+        """Have callbacks run with the next `call_back`."""
         for ref, callbacks in due:
             self._calls.append(lambda ref=ref, callbacks=callbacks: run_callbacks(ref, callbacks))  # type: ignore[misc]
 
@@ -154,6 +158,9 @@ class Inbox:
         self.seats = SeatsChanged(
             seats=message.seats, ready=message.ready, starting=message.starting, problem=message.problem
         )
+
+    def _take_met(self, message: Met) -> None:
+        self.on_met(message)
 
     def _take_stop(self, message: HubStops) -> None:
         self._on_stop(NotConnected(f"the cluster has ended: {message.reason}"))

@@ -29,7 +29,7 @@ from fibernb.core.messages import (
     Submit,
     SubmitPinned,
 )
-from fibernb.model import DEFAULT_OPTIONS, Call, Digest, ObjectId, Rank, Result, TaskId
+from fibernb.model import DEFAULT_OPTIONS, Call, Digest, EngineId, ObjectId, Rank, Result, TaskId
 
 BATCH_CALLS: Final = 256
 BATCH_BYTES: Final = 1_000_000
@@ -116,6 +116,35 @@ class Outbox:
         self._count = 0  # of calls in them
         self._messages: list[Message] = []
         self._put_bytes = 0  # in the last message, if that puts values
+        self.diverted: ObjectRef | None = None  # whose call goes straight to an engine,
+        self._engine: EngineId = 0  # this one
+
+    # ---- a call that takes another way ---------------------------------------------------------------------
+
+    def divert(self, ref: ObjectRef, engine: EngineId) -> bool:
+        """Take out the one call that waits, to be sent to an engine instead. False if it is not all that waits."""
+        if not self.holds_only(ref):
+            return False
+        self._batch = _NO_BATCH
+        self._open = {}
+        self._count = 0
+        self.diverted, self._engine = ref, engine
+        return True
+
+    def holds_only(self, ref: ObjectRef) -> bool:
+        """Whether the call of this reference is all that waits. Without the lock it may be wrong."""
+        return self._count == 1 and not self._messages and self._batch.calls[:1] == [ref.call]
+
+    def come_back(self, *, begun: bool = True) -> None:
+        """The hub is to have the diverted call after all. ``begun``: it may have begun on its engine."""
+        ref, self.diverted = self.diverted, None
+        if ref is None or ref.group is None or ref.call is None:
+            return
+        if begun:
+            ref.group = ref.group.begun(self._engine)
+        self.add_call(ref.group, ref.call)
+
+    # ---- what waits ----------------------------------------------------------------------------------------
 
     def add_call(self, group: Group, call: Call) -> bool:
         """Put a call into the batch of its group; True when it is time to send."""
@@ -216,15 +245,23 @@ def _are_one(group: Group, other: Group) -> bool:
         and group.function == other.function
         and group.options is other.options
         and group.parent == other.parent
+        and group.begun_on == other.begun_on
     )
 
 
 def _submission(group: Group, calls: list[Call]) -> Message:
     if isinstance(group, ActorGroup):
         return CallActor(
-            actor=group.actor, function=group.function, calls=calls, options=group.options, parent=group.parent
+            actor=group.actor,
+            function=group.function,
+            calls=calls,
+            options=group.options,
+            parent=group.parent,
+            begun_on=group.begun_on,
         )
-    return Submit(function=group.function, calls=calls, options=group.options, parent=group.parent)
+    return Submit(
+        function=group.function, calls=calls, options=group.options, parent=group.parent, begun_on=group.begun_on
+    )
 
 
 def _submissions(refs: Iterable[ObjectRef]) -> list[Message]:

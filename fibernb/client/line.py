@@ -58,8 +58,8 @@ class Line:
         self._lent = lent
         self._client: ClientId = 0
         self._link: Link | None = None
-        self._turns = Turns(books.mutex)
-        self._deferral = Deferral(self._turns.wake)
+        self.turns = Turns(books.mutex)
+        self.deferral = Deferral(self.turns.wake)
         self._sending = threading.RLock()
         self._in_flush = False
         self._closing = False
@@ -71,7 +71,7 @@ class Line:
         """Open the first link and start the background thread."""
         opened = self._connector.connect()
         self._client = opened.client
-        self._turns.watch(opened.link.fileno())
+        self.turns.watch(opened.link.fileno())
         self._inbox.take_in(opened.backlog)
         self._link = opened.link
         try:
@@ -88,7 +88,7 @@ class Line:
 
     def flush(self) -> None:
         """Send everything that waits to be sent."""
-        with self._deferral:
+        with self.deferral:
             self._flush()
 
     @property
@@ -100,8 +100,8 @@ class Line:
         """Something waits to be sent: see that the background thread sends it soon."""
         if self.cold:
             self.cold = False
-            self._turns.wake()
-            self._turns.rouse()
+            self.turns.wake()
+            self.turns.rouse()
 
     def _flush(self) -> None:
         with self._sending:
@@ -131,7 +131,7 @@ class Line:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            with self._deferral:
+            with self.deferral:
                 self._flush()
                 is_done = self._listen(done, deadline)
             self._inbox.call_back()
@@ -148,7 +148,7 @@ class Line:
     def _listen(self, done: Callable[[], bool], deadline: float | None) -> bool:
         """Until done, the deadline, an interrupt, or callbacks that are due. Whether it is done."""
         while True:
-            if self._link is not None and self._turns.take():
+            if self._link is not None and self.turns.take():
                 if self._lead(done, deadline):
                     return True
             else:
@@ -170,20 +170,20 @@ class Line:
                     return done()
             return True
         finally:
-            self._turns.leave()
+            self.turns.leave()
 
     def _stay(self, done: Callable[[], bool], left: float | None) -> None:
         """Wait for a moment at most, without the lead: there is no link, another thread reads, or we do already."""
         pause = FOLLOW_S if left is None else min(left, FOLLOW_S)
         if self._link is None:
-            self._turns.rest(done, pause)
-        elif self._turns.leads():
+            self.turns.rest(done, pause)
+        elif self.turns.leads():
             self._read(left)
         else:
-            self._turns.follow(done, pause)
+            self.turns.follow(done, pause)
 
     def _is_disturbed(self) -> bool:
-        return self._inbox.has_calls or self.over is not None or (self._deferral.noted and self._deferral.pending())
+        return self._inbox.has_calls or self.over is not None or (self.deferral.noted and self.deferral.pending())
 
     def _read(self, timeout_s: float | None) -> None:
         """Take in what has arrived, waiting for it once. Only the leader reads."""
@@ -193,7 +193,7 @@ class Line:
         waits = timeout_s is None or timeout_s > 0
         if not (waits and link.quiet) and self._take_arrived(link):
             return
-        if waits and self._turns.await_input(timeout_s):
+        if waits and self.turns.await_input(timeout_s):
             self._take_arrived(link)
 
     def _take_arrived(self, link: Link) -> bool:
@@ -201,9 +201,9 @@ class Line:
             messages = link.receive(0)
             if messages:
                 self._inbox.take_in(messages)
-                self._turns.announce()
-                if self._turns.sleeps and self._books.receipts.owed:
-                    self._turns.rouse()
+                self.turns.announce()
+                if self.turns.sleeps and self._books.receipts.owed:
+                    self.turns.rouse()
             return bool(messages)
         except NotConnected:
             self._lose(link)
@@ -220,7 +220,7 @@ class Line:
         while not self._closing and self.over is None:
             if self._link is None:
                 self._reconnect()
-            elif self._turns.take_in_background():
+            elif self.turns.take_in_background():
                 self._serve_turn()
             else:
                 self._stand_by()
@@ -232,22 +232,22 @@ class Line:
     def _serve_turn(self) -> None:
         """Read until somebody else wants to, or callbacks are due."""
         try:
-            while not (self._turns.wanted() or self._is_disturbed() or self._closing or self._link is None):
+            while not (self.turns.wanted() or self._is_disturbed() or self._closing or self._link is None):
                 self._read(self._patience_s())
                 self.cold = False
                 self._flush_due()
         finally:
-            self._turns.leave()
+            self.turns.leave()
 
     def _stand_by(self) -> None:
         """Somebody else reads: look again soon, or once he has stopped if he has been reading for a while."""
-        led = self._turns.led
+        led = self.turns.led
         self._ticks = self._ticks + 1 if led == self._led else 0
         self._led = led
         if self._ticks < STEADY_TICKS:
             time.sleep(TICK_S)
         else:
-            self._turns.stand_by(led, self._patience_s)
+            self.turns.stand_by(led, self._patience_s)
             self.cold = False
 
     def _patience_s(self) -> float | None:
@@ -275,8 +275,8 @@ class Line:
                 return
             self._link = None
         link.close()
-        self._turns.wake()
-        self._turns.announce()
+        self.turns.wake()
+        self.turns.announce()
 
     def _reconnect(self) -> None:
         try:
@@ -284,16 +284,16 @@ class Line:
         except (FibernbError, OSError) as error:
             self.end(error if isinstance(error, FibernbError) else NotConnected(str(error)))
             return
-        while not self._turns.take():  # somebody still looks at the old link
-            self._turns.wake()
+        while not self.turns.take():  # somebody still looks at the old link
+            self.turns.wake()
             time.sleep(TICK_S)
         try:
-            self._turns.watch(opened.link.fileno())
+            self.turns.watch(opened.link.fileno())
             self._books.restart(opened.fresh, [*self._lent(), *self._inbox.requests.open()])
             self._inbox.take_in(opened.backlog)
             self._link = opened.link
         finally:
-            self._turns.leave()
+            self.turns.leave()
         if self.over is not None:
             self._hang_up()  # the session was closed meanwhile, by one who has not waited for us
 
@@ -308,8 +308,8 @@ class Line:
             self._inbox.fail(error)
         finally:
             self._all_told.set()
-        self._turns.wake()
-        self._turns.announce()
+        self.turns.wake()
+        self.turns.announce()
 
     def close(self, goodbye: Goodbye) -> None:
         """Take leave of the hub, and end."""
@@ -333,7 +333,7 @@ class Line:
     def forsake(self) -> None:
         """In a forked child: let go of the parent's link without a word to the hub."""
         if self._link is not None:
-            self._turns.forsake()
+            self.turns.forsake()
 
 
 def _left_s(deadline: float | None) -> float | None:

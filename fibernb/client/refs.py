@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from fibernb import serialize
 from fibernb.client.nested import check_turn
 from fibernb.errors import GetTimeout, ObjectLost, TaskCancelled
-from fibernb.model import BlockId, Call, Digest, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
+from fibernb.model import BlockId, Call, Digest, EngineId, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions
 
 REMAKES: Final = 10  # of a value whose memory is lost whenever it is looked at
 
@@ -28,14 +28,21 @@ log: Final = logging.getLogger(__name__)
 class Group:
     """What the calls of one submission share. Calls of the same group, by identity, travel in one message."""
 
-    __slots__ = ("_bound", "function", "key", "options", "parent")
+    __slots__ = ("_bound", "begun_on", "function", "key", "options", "parent")
 
     def __init__(self, function: Digest, options: TaskOptions, parent: TaskId | None = None) -> None:
         self.function = function
         self.options = options
         self.parent = parent
         self.key = -id(self)  # calls of groups with one key keep their order
+        self.begun_on: EngineId = 0  # which the calls were sent to before they were sent to the hub
         self._bound: ActorGroup | None = None  # the last one
+
+    def begun(self, engine: EngineId) -> Group:
+        """The group of such a call that was sent to an engine first."""
+        group = Group(self.function, self.options, self.parent)
+        group.begun_on = engine
+        return group
 
     def bound_to(self, actor: ObjectId) -> ActorGroup:
         """The group of the same calls to this actor."""
@@ -64,6 +71,11 @@ class ActorGroup(Group):
         super().__init__(function, options, parent)
         self.actor = self.key = actor
 
+    def begun(self, engine: EngineId) -> Group:
+        group = ActorGroup(self.function, self.options, self.parent, self.actor)
+        group.begun_on = engine
+        return group
+
 
 class Owner(Protocol):
     """What a reference needs of the session that made it."""
@@ -74,6 +86,8 @@ class Owner(Protocol):
     def store(self) -> serialize.Source | None: ...
 
     def wait(self, done: Callable[[], bool], timeout_s: float | None = None) -> bool: ...
+
+    def call_directly(self, ref: ObjectRef, timeout_s: float | None) -> bool: ...
 
     def flush(self) -> None: ...
 
@@ -300,9 +314,12 @@ def wait_for_answer(ref: ObjectRef, deadline: float | None, timeout: float | Non
         answer = ref.answer
         if answer is not None:
             return answer
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
         if ref.call is None:  # else it is unanswered, and will be answered unasked
             ref.session.fetch(ref)
-        if not ref.session.wait(ref.done, None if deadline is None else max(0.0, deadline - time.monotonic())):
+        elif ref.session.call_directly(ref, left_s):
+            continue
+        if not ref.session.wait(ref.done, left_s):
             raise GetTimeout(f"{ref!r} was not ready within {timeout:g} s; its task goes on")
 
 

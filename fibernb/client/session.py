@@ -17,6 +17,7 @@ import msgspec
 from fibernb import serialize
 from fibernb.client.books import Books
 from fibernb.client.dialing import Connector
+from fibernb.client.direct import DirectCalls
 from fibernb.client.entries import MAX_ARGUMENT_BYTES, Entries, checked
 from fibernb.client.inbox import Inbox
 from fibernb.client.items import Stream
@@ -27,13 +28,20 @@ from fibernb.client.refs import Group, ObjectRef, run_callbacks
 from fibernb.client.requests import ANSWER_TIMEOUT_S, Requests
 from fibernb.client.streams import ObjectRefGenerator
 from fibernb.core.messages import (
+    Autoscale,
     Blocked,
     Cancel,
     DefineFunction,
     Goodbye,
+    InterruptRanks,
+    KillActor,
     Message,
+    RemoveGroup,
+    RestartSeats,
     Said,
+    Scale,
     SeatsChanged,
+    SignalActor,
     State,
     StateRequest,
     Status,
@@ -53,6 +61,9 @@ from fibernb.model import (
     TaskOptions,
 )
 from fibernb.serialize import Packed, references
+
+ENDINGS: Final = (KillActor, SignalActor, RestartSeats, InterruptRanks, Scale, Autoscale, RemoveGroup)
+"""After these an engine may be about to end, so that a call which is sent straight to it would come too early."""
 
 _sessions: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
 
@@ -82,6 +93,9 @@ class Session:
         self.welcome = opened.welcome
         self.store = connector.store(opened.client)
         self.entries.begin(opened.client)
+        self._direct = DirectCalls(
+            self.books, self.inbox, self.line.turns, self.line.deferral, self._requests.number, connector.dial_engine
+        )
         makers = Makers(self, self.entries, self._requests)
         self.create_actor = makers.create_actor
         self.find_actor = makers.find_actor
@@ -94,6 +108,7 @@ class Session:
         if current_task is not None and engine is not None:
             engine.settle = self.settle_references
             engine.send_calls = self._send_calls
+            engine.sent = lambda: (self.books.sent, self.books.unsent)
 
     @property
     def over(self) -> FibernbError | None:
@@ -269,6 +284,14 @@ class Session:
             return self.line.wait(done, timeout_s)
         return self.lending.wait(self.line.wait, task, done, timeout_s)
 
+    def call_directly(self, ref: ObjectRef, timeout_s: float | None) -> bool:
+        """Have the engine itself answer a call that is waited for, if this can be; whether it has. Not for tasks, which
+        lend their seats while they wait.
+        """
+        if self.foreign or self.current_task is not None or self.line.over is not None:
+            return False
+        return self._direct.call(ref, timeout_s)
+
     def waiting(self) -> AbstractContextManager[object]:
         """A context in which the running task waits, and lends its seat."""
         task = self._lender()
@@ -337,6 +360,8 @@ class Session:
         """
         if self.line.over is not None:
             raise NotConnected(str(self.line.over)) from self.line.over
+        if isinstance(message, ENDINGS):
+            self._direct.forget()
         self.books.send(message, keepers)
         self.line.flush()
 
@@ -370,6 +395,7 @@ class Session:
     def close(self, stop: bool = False) -> None:
         """Leave the cluster for good. ``stop``: it ends, unless others are attached."""
         self.line.close(Goodbye(stop=stop))
+        self._direct.forget()
 
     def forsake(self) -> None:
         """In a forked child: this session belongs to the parent, so every use is an error from now on."""

@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
+HAND_OVER_S: Final = 0.05  # how long the background thread may take to give way
 REST_S: Final = 0.005  # how long nobody must have led before the background reads again
 
 
@@ -40,13 +41,13 @@ class Turns:
         self._left_at = 0.0
         self._followers = 0
         self._background = 0  # identity of the background thread while it leads
-        self._woken, self._waker = os.pipe()
-        for descriptor in (self._woken, self._waker):
+        self.woken, self._waker = os.pipe()
+        for descriptor in (self.woken, self._waker):
             weakref.finalize(self, os.close, descriptor).atexit = False
-        os.set_blocking(self._woken, False)
+        os.set_blocking(self.woken, False)
         os.set_blocking(self._waker, False)
         self._poll = select.poll()
-        self._poll.register(self._woken, select.POLLIN)
+        self._poll.register(self.woken, select.POLLIN)
         self._watched = -1
 
     def take(self) -> bool:
@@ -57,6 +58,15 @@ class Turns:
             self._leader = threading.get_ident()
             self._led += 1
             return True
+
+    def take_over(self) -> bool:
+        """As `take`, from the background thread if that has it."""
+        if self.take():
+            return True
+        if not self._background:
+            return False
+        self.follow(lambda: False, HAND_OVER_S)
+        return self.take()
 
     def take_in_background(self) -> bool:
         """Take the lead for the background thread, if it is free, unwanted, and has been for a while."""
@@ -146,12 +156,16 @@ class Turns:
         """Wait until the link may be read, or `wake`; whether the link may be read. Only the leader calls this."""
         readable = False
         for descriptor, _ in self._poll.poll(None if timeout_s is None else max(0.0, timeout_s * 1000)):
-            if descriptor == self._woken:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._woken, 4096)
+            if descriptor == self.woken:
+                self.clear()
             else:
                 readable = True
         return readable
+
+    def clear(self) -> None:
+        """Take notice of all wakes so far. Only the leader calls this."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.woken, 4096)
 
     def wake(self) -> None:
         """End the leader's wait; from any thread or signal handler."""

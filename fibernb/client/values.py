@@ -45,6 +45,8 @@ class Values:
         """The id of what others will ask for, seeing to it that the hub has its value or will have it."""
         if ref.session is not self._owner:
             raise NotConnected(f"{ref!r} belongs to another cluster: get its value there, and pass that")
+        if self._outbox.diverted is ref:
+            self._outbox.come_back()
         if ref.answer is not None and not self._holdings.holds(ref.id):
             self._holdings.hold(ref)
             self._outbox.put(value_for(ref.id, ref.answer))

@@ -33,7 +33,8 @@ def get(refs: ObjectRef | Sequence[Any], *, timeout: float | None = None) -> Any
 
     Raises the first exception in the order of ``refs``, `GetTimeout` when something was not ready in time.
     """
-    _check_timeout(timeout)
+    if timeout is not None:
+        _check_timeout(timeout)
     if type(refs) is ObjectRef:
         return refs.result(timeout)
     if not isinstance(refs, Sequence) or isinstance(refs, str | bytes):

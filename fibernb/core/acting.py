@@ -22,7 +22,7 @@ from fibernb.core.objects import named_by
 from fibernb.core.seats import Engine
 from fibernb.core.sending import send
 from fibernb.core.states import ActorState, SeatState, TaskState
-from fibernb.core.submitting import accept, answer_at_once, connect, release_group, unknown_function
+from fibernb.core.submitting import answer_at_once, connect, receive, release_group, unknown_function
 from fibernb.core.tasks import Group, Task
 from fibernb.model import Call, ObjectId, Outcome, Result, TaskOptions
 
@@ -181,7 +181,7 @@ def call_actor(board: Board, client: Client, message: CallActor) -> None:
         if actor is not None and actor.dead:
             _refuse(board, client, message, _died(actor))
         else:
-            accept(board, group, message.calls)
+            receive(board, group, message.calls, message.begun_on)
         release_group(board, group)
 
 

@@ -11,6 +11,7 @@ from fibernb.core.actors import Actor
 from fibernb.core.clients import Client
 from fibernb.core.commands import Command, TellClient, TellEngine
 from fibernb.core.errorvalues import ErrorFactory
+from fibernb.core.events import EngineExited
 from fibernb.core.functions import Function, Functions
 from fibernb.core.history import History
 from fibernb.core.messages import CallActor, Forget, SignalActor, ToClient, ToEngine
@@ -32,6 +33,7 @@ EVERYDAY: Final = frozenset({(SeatState.IDLE, SeatState.BUSY), (SeatState.BUSY, 
 INTERNAL_CLIENT: Final = 0  # owns replayed calls, and those that make actors
 FIRST_EXTRA: Final = -2  # rank of the first seat beside the declared ones
 EXTRAS: Final = ("extras", 0)
+ENDS_KEPT: Final = 100
 
 
 class Counts:
@@ -127,6 +129,7 @@ class Board:
         self.nodes: dict[str, Node] = {}
         self.seats: dict[Rank, Seat] = {}
         self.engines: dict[EngineId, Engine] = {}
+        self.ended: dict[EngineId, tuple[Engine, EngineExited]] = {}  # the last ones
         self.next_engine = 1
         self.wanted: dict[Rank, None] = {}  # seats that need an engine now
         self.idle = IdleSeats()
@@ -272,6 +275,12 @@ class Board:
         """Someone holds on to a message's results no more."""
         if receipt.settle():
             self.may_forget(receipt.receipts.engine)
+
+    def note_end(self, engine: Engine, event: EngineExited) -> None:
+        """Keep for a while how an engine has ended."""
+        self.ended[engine.id] = engine, event
+        if len(self.ended) > ENDS_KEPT:
+            del self.ended[next(iter(self.ended))]
 
     def may_forget(self, engine_id: EngineId) -> None:
         """An engine may forget more than it knows: it is told with its next call, or soon."""

@@ -14,7 +14,7 @@ class TellClient(Struct, frozen=True, kw_only=True):
 
 
 class TellEngine(Struct, frozen=True, kw_only=True):
-    """`Run` goes over the engine's data socket, all else over its control socket."""
+    """`Run` and `OpenDoor` go over the engine's data socket, all else over its control socket."""
 
     engine: EngineId
     message: ToEngine

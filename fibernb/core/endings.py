@@ -12,9 +12,11 @@ from typing import Final
 
 from fibernb.core.board import Board, Orphan
 from fibernb.core.clients import Client
+from fibernb.core.events import EngineExited
 from fibernb.core.holding import give, hold_entry, is_stored, keep, missing
 from fibernb.core.lineage import not_made_again, record
 from fibernb.core.receipts import Receipt
+from fibernb.core.seats import Engine
 from fibernb.core.states import TaskState
 from fibernb.core.tasks import ANY_RANK, Task, move_task
 from fibernb.model import Outcome, Result
@@ -248,3 +250,10 @@ def enqueue(board: Board, task: Task) -> None:
 def cancelled(board: Board, task: Task, reason: str = "it was cancelled", *, engine_replaced: bool = False) -> Result:
     """The answer of a task that was cancelled."""
     return Result(task.id, board.errors.cancelled(reason, engine_replaced), Outcome.CANCELLED)
+
+
+def died_with(board: Board, engine: Engine, event: EngineExited) -> bytes:
+    """The error of a call that ends with its engine."""
+    evidence = "; ".join(part for part in (event.evidence, engine.doomed) if part)
+    died = board.errors.out_of_memory if engine.short else board.errors.worker_died
+    return died(engine.rank, engine.node, event.exit_code, event.last_output, evidence)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from fibernb.core.actors import Actor
-from fibernb.core.messages import Done
+from fibernb.core.messages import Done, Ran
 from fibernb.core.seats import Engine, Pause
 from fibernb.core.states import TaskState
 from fibernb.model import EngineId, ObjectId, Rank, Result, TaskId
@@ -118,9 +118,18 @@ class History:
         waited_s: float = 0.0,
     ) -> None:
         """Note what a message has answered."""
+        ids = _ids([result.id for result in results])
+        self._add(engine, function, ids, done, tuple(failed), waited_s)
+
+    def add_direct(self, engine: Engine, ran: Ran) -> None:
+        """Note calls that their clients have sent to an engine themselves."""
+        self._add(engine, ran.name, _ids(ran.tasks), ran, (), 0.0)
+
+    def _add(
+        self, engine: Engine, function: str, ids: Ids, when: Done | Ran, failed: tuple[TaskId, ...], waited_s: float
+    ) -> None:
         self.total += 1
-        ids, began_s, run_s = _ids(results), done.began_s, done.run_s
-        span = Span(engine.id, engine.rank, function, ids, began_s, run_s, tuple(failed), engine.actor, waited_s)
+        span = Span(engine.id, engine.rank, function, ids, when.began_s, when.run_s, failed, engine.actor, waited_s)
         self._spans.append(span)
 
     def pause(self, engine: Engine, task_id: TaskId, pause: Pause, now: float) -> None:
@@ -185,10 +194,10 @@ class History:
                 yield what
 
 
-def _ids(results: list[Result]) -> Ids:
-    first, last = results[0].id, results[-1].id
+def _ids(ids: list[TaskId]) -> Ids:
+    first, last = ids[0], ids[-1]
     if first == last:
         return (first,)
-    if last - first == len(results) - 1:
+    if last - first == len(ids) - 1:
         return range(first, last + 1)
-    return tuple([result.id for result in results])
+    return tuple(ids)

@@ -8,7 +8,7 @@ engine alone is guilty.
 from __future__ import annotations
 
 from fibernb.core.board import Board
-from fibernb.core.endings import cancelled, end_task
+from fibernb.core.endings import cancelled, died_with, end_task
 from fibernb.core.events import EngineExited
 from fibernb.core.remaking import wait_for_inputs
 from fibernb.core.seats import Engine
@@ -43,10 +43,7 @@ def _goes_on(board: Board, task: Task, begun: bool) -> bool:
 def _last_word(board: Board, task: Task, engine: Engine, event: EngineExited) -> Result:
     if task.cancelling:
         return cancelled(board, task, _replaced_because(engine), engine_replaced=True)
-    evidence = "; ".join(part for part in (event.evidence, engine.doomed) if part)
-    died = board.errors.out_of_memory if engine.short else board.errors.worker_died
-    value = died(engine.rank, engine.node, event.exit_code, event.last_output, evidence)
-    return Result(task.id, value, Outcome.ERROR)
+    return Result(task.id, died_with(board, engine, event), Outcome.ERROR)
 
 
 def _replaced_because(engine: Engine) -> str:

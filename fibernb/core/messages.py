@@ -44,12 +44,17 @@ class DefineFunction(Message, frozen=True, kw_only=True):
 
 
 class Submit(Message, frozen=True, kw_only=True):
-    """Calls of one function under one set of options, to be run wherever there is room."""
+    """Calls of one function under one set of options, to be run wherever there is room.
+
+    ``begun_on``: the engine that the client has sent them to itself, so that they may have begun there; it knows them
+    by their ids.
+    """
 
     function: Digest
     calls: list[Call]
     options: TaskOptions = DEFAULT_OPTIONS
     parent: TaskId | None = None  # the task that submits this, when an engine does
+    begun_on: EngineId = 0
 
 
 class SubmitPinned(Message, frozen=True, kw_only=True):
@@ -160,6 +165,7 @@ class CallActor(Message, frozen=True, kw_only=True):
     `fibernb.engine.actors.Method`.
 
     ``options.max_retries`` counts how often a call that may have begun is run again on a restarted actor.
+    ``begun_on``: as in `Submit`.
     """
 
     actor: ObjectId
@@ -167,6 +173,17 @@ class CallActor(Message, frozen=True, kw_only=True):
     calls: list[Call]
     options: TaskOptions = DEFAULT_OPTIONS
     parent: TaskId | None = None
+    begun_on: EngineId = 0
+
+
+class Meet(Message, frozen=True, kw_only=True):
+    """Which engine may the client send calls to itself, one at a time: that of an actor, or one with nothing to do?
+
+    Answered by `Met`; the engine gets an `OpenDoor`.
+    """
+
+    request: int
+    actor: ObjectId = 0
 
 
 class KillActor(Message, frozen=True, kw_only=True):
@@ -322,6 +339,13 @@ class ActorFound(Message, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class Met(Message, frozen=True, kw_only=True):
+    """``engine`` 0: there is none, now or ever."""
+
+    request: int
+    engine: EngineId = 0
+
+
 class State(Message, frozen=True, kw_only=True):
     """Rows as a JSON list of objects, newest first where there is an order, at most as many as were asked for."""
 
@@ -443,6 +467,10 @@ class Interrupt(Message, frozen=True, kw_only=True):
     task: TaskId
 
 
+class OpenDoor(Message, frozen=True, kw_only=True):
+    """A client is about to dial: see `fibernb.wire.direct`."""
+
+
 class EndActor(Message, frozen=True, kw_only=True):
     """Nobody needs the actor any more: exit in good order when the calls that were sent are done."""
 
@@ -467,6 +495,17 @@ class Done(Message, frozen=True, kw_only=True):
     results: list[Result]
     run_s: float = 0.0
     began_s: float = 0.0  # when the first of them began, on the host's monotonic clock
+
+
+class Ran(Message, frozen=True, kw_only=True):
+    """Calls that clients have sent themselves, and that have come to a value. ``name``: of the last one; the times are
+    as those of `Done`.
+    """
+
+    tasks: list[TaskId]
+    name: str
+    run_s: float
+    began_s: float
 
 
 class Checkpoint(Message, frozen=True, kw_only=True):
@@ -548,6 +587,7 @@ ClientMessage: TypeAlias = (
     | Unblocked
     | CreateActor
     | CallActor
+    | Meet
     | KillActor
     | HoldActor
     | SignalActor
@@ -568,9 +608,20 @@ ClientMessage: TypeAlias = (
     | Stop
 )
 ToClient: TypeAlias = (
-    Deliver | Recovered | ActorFound | State | Synced | SeatsChanged | Status | HubStops | Output | Display | Progress
+    Deliver
+    | Recovered
+    | ActorFound
+    | Met
+    | State
+    | Synced
+    | SeatsChanged
+    | Status
+    | HubStops
+    | Output
+    | Display
+    | Progress
 )
 EngineMessage: TypeAlias = (
-    Done | Started | Recalled | Checkpoint | ActorExits | ProcessExits | Output | Display | Progress
+    Done | Ran | Started | Recalled | Checkpoint | ActorExits | ProcessExits | Output | Display | Progress
 )
-ToEngine: TypeAlias = Run | Recall | Interrupt | Consume | EndActor | Forget | Exit
+ToEngine: TypeAlias = Run | OpenDoor | Recall | Interrupt | Consume | EndActor | Forget | Exit

@@ -7,8 +7,6 @@ begun to make the actor does not count as one of its restarts.
 
 from __future__ import annotations
 
-from typing import Final
-
 from fibernb.core.acting import NONE_VALUE, end_actor, leave_seat, make, register
 from fibernb.core.actors import Actor
 from fibernb.core.auxiliary import take_seat
@@ -22,12 +20,11 @@ from fibernb.core.messages import ActorRecord, HoldActor
 from fibernb.core.remaking import wait_for_inputs
 from fibernb.core.seats import Engine, Seat
 from fibernb.core.states import ActorState, TaskState
+from fibernb.core.submitting import BEGUN
 from fibernb.core.taking import come_back
 from fibernb.core.tasks import Task, may_try_again, move_task
 from fibernb.errors import WorkerDied
 from fibernb.model import Outcome, Result, TaskId
-
-BEGUN: Final = "the actor is restarted, but this call may have begun, and its max_task_retries are used up"
 
 
 def lose_actor(board: Board, engine: Engine, event: EngineExited) -> None:

@@ -20,6 +20,7 @@ from fibernb.core import (
     grouping,
     holding,
     lending,
+    meeting,
     memory,
     recovering,
     remaking,
@@ -74,8 +75,10 @@ from fibernb.core.messages import (
     HoldActor,
     InterruptRanks,
     KillActor,
+    Meet,
     ProcessExits,
     PutObjects,
+    Ran,
     Recalled,
     Release,
     Remember,
@@ -147,6 +150,8 @@ class Scheduler:
             taking.take_done(self._board, known, message, now)
             if known.redelivers:
                 recovering.redelivered(self._board, known)
+        elif isinstance(message, Ran):
+            taking.take_ran(self._board, known, message)
         elif isinstance(message, Started):
             taking.take_started(known, message, now)
         elif isinstance(message, Recalled):
@@ -285,6 +290,7 @@ _FROM_CLIENT: Final[dict[type, Callable[[Board, Client, Any], object]]] = {
     HoldActor: reviving.hold_actor,
     CallActor: acting.call_actor,
     FindActor: acting.find_actor,
+    Meet: meeting.meet,
     CreateGroup: grouping.create_group,
     Acknowledge: attending.acknowledge,
 }

@@ -150,6 +150,7 @@ def engine_exited(board: Board, event: EngineExited, now: float) -> None:
 
 def _end_engine(board: Board, engine: Engine, event: EngineExited, now: float) -> None:
     seat = board.seats[engine.rank]
+    board.note_end(engine, event)
     if seat.state is not SeatState.LOST:
         board.move_seat(seat, SeatState.LOST, now)
     early = _ended_early(board, engine, now)

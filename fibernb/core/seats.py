@@ -9,6 +9,7 @@ ended for its client is a gravestone: the engine will answer it some time, and n
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from fibernb.core.leases import Lease
 from fibernb.core.receipts import Receipts
 from fibernb.core.states import SEAT_MOVES, IllegalTransition, SeatState, TaskState
 from fibernb.core.tasks import Task
-from fibernb.model import Digest, EngineId, ObjectId, Rank, TaskId
+from fibernb.model import ClientId, Digest, EngineId, ObjectId, Rank, TaskId
 
 HISTORY: Final = 8
 
@@ -33,6 +34,7 @@ class Engine:
 
     __slots__ = (
         "actor",
+        "adopted_from",
         "alone",
         "answered_at",
         "asked",
@@ -46,6 +48,7 @@ class Engine:
         "killed",
         "lease",
         "lends_seat",
+        "lent_to",
         "line",
         "line_s",
         "next_position",
@@ -80,6 +83,7 @@ class Engine:
         self.next_position = 0
         self.started = -1  # the engine has told that it began the call at this position
         self.inherited = 0  # positions below come from a hub before this one
+        self.adopted_from = math.inf  # from this position on stand calls that a client had sent itself
         self.alone = False  # nothing may be sent behind what is in the line
         self.recall_from = 0  # the positions that a Recall asks for,
         self.recall_until = 0  # up to here; 0: none is out
@@ -94,6 +98,7 @@ class Engine:
         self.watched: TaskId | None = None  # the interrupted task that has a grace
         self.lease: Lease | None = None  # what its line has of the node, beyond its seat
         self.blocked: dict[TaskId, Pause] = {}  # tasks of the line that wait for others
+        self.lent_to: ClientId = 0  # that may send it calls itself, as long as it gets no others
         self.lends_seat = False  # and the seat itself is lent for them
         self.actor: ObjectId = 0  # that lives in it, or will
         self.used: dict[Digest, int] = {}  # calls of functions that wear an engine out
@@ -111,13 +116,18 @@ class Engine:
         return begun[-1] if begun else self.line[0]
 
     def not_begun(self) -> int:
-        """How many calls at the end of a line (which must not be empty) have not been started, as far as is known."""
+        """How many calls of a line (which must not be empty) have not been started, as far as is known.
+
+        They stand together, at its end or before those that a client had sent itself.
+        """
         last = max(self.started, self.line[0].position)
-        return sum(1 for task in self.line if task.position > last)
+        return sum(1 for task in self.line if last < task.position < self.adopted_from)
 
     def begun(self, task: Task) -> bool:
         """Whether a task of the line may have been started."""
-        return bool(self.actor) or task is self.line[0] or task.position <= self.started
+        if self.actor or task is self.line[0] or task.position <= self.started:
+            return True
+        return task.position >= self.adopted_from
 
 
 class Seat:

@@ -49,6 +49,15 @@ def send(board: Board, engine: Engine, tasks: list[Task], now: float) -> None:
     board.tell_engine(engine, _message(board, engine, group, calls, first))
 
 
+def send_begun(board: Board, engine: Engine, task: Task, now: float) -> None:
+    """Enter a call into the line of the engine that its client had sent it to. The engine knows it by its id."""
+    position = engine.next_position
+    send(board, engine, [task], now)
+    if not engine.actor:
+        engine.adopted_from = min(engine.adopted_from, position)
+        engine.alone = True
+
+
 def _wear(engine: Engine, group: Group, count: int) -> None:
     """Count calls of a function that an engine may run only so often."""
     digest = group.function.digest
@@ -66,6 +75,7 @@ def _left(engine: Engine, group: Group, count: int) -> int:
 def begin_line(board: Board, engine: Engine, task: Task, now: float) -> None:
     """An engine that had nothing to do begins with this task."""
     engine.since = now
+    engine.lent_to = 0
     move_task(task, _RUNNING)
     seat = board.seats[engine.rank]
     if seat.state is _IDLE:
@@ -240,15 +250,17 @@ def _room(board: Board, engine: Engine, group: Group, now: float) -> int:
 
 
 def recall(board: Board, engine: Engine, count: int) -> None:
-    """Ask for the last calls of a line, unless an earlier question is not answered or they come from a hub before
-    this one.
+    """Ask for so many calls of those that have not begun, the last ones, unless an earlier question is not answered or
+    they come from a hub before this one.
     """
     if engine.recall_until or engine.replaying or not count:
         return
-    position = max(engine.line[-count].position, engine.inherited)
-    if position < engine.next_position:
-        engine.recall_from, engine.recall_until = position, engine.next_position
-        board.tell_engine(engine, Recall(position=position, until=engine.next_position))
+    begun = sum(1 for task in engine.line if task.position >= engine.adopted_from)
+    until = engine.next_position if not begun else int(engine.adopted_from)
+    position = max(engine.line[-count - begun].position, engine.inherited)
+    if position < until:
+        engine.recall_from, engine.recall_until = position, until
+        board.tell_engine(engine, Recall(position=position, until=until))
 
 
 def take_back(board: Board, now: float) -> None:

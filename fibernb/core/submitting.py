@@ -10,16 +10,18 @@ from typing import Final
 
 from fibernb.core.board import Board
 from fibernb.core.clients import Client
-from fibernb.core.endings import drop_orphan, end_task, enqueue, fail_dependents, oversized, supply
+from fibernb.core.endings import died_with, drop_orphan, end_task, enqueue, fail_dependents, oversized, supply
 from fibernb.core.feasible import impossible
 from fibernb.core.holding import entry_of, hold_entry, missing
 from fibernb.core.messages import DefineFunction, PutObjects, Remember, Submit, SubmitPinned
+from fibernb.core.sending import send_begun
 from fibernb.core.states import TaskState
 from fibernb.core.streams import take_item
-from fibernb.core.tasks import ANY_RANK, Group, Task, move_task
-from fibernb.model import STREAMING, Call, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions, stream_of
+from fibernb.core.tasks import ANY_RANK, Group, Task, may_try_again, move_task
+from fibernb.model import STREAMING, Call, EngineId, ObjectId, Outcome, Rank, Result, TaskId, TaskOptions, stream_of
 
 _WAITING: Final = TaskState.WAITING
+BEGUN: Final = "the actor is restarted, but this call may have begun, and its max_task_retries are used up"
 
 
 def define_function(board: Board, client: Client, message: DefineFunction) -> None:
@@ -61,7 +63,7 @@ def submit(board: Board, client: Client, message: Submit) -> None:
     if problem is not None:
         _refuse_all(board, client, message, problem)
     else:
-        accept(board, group, message.calls)
+        receive(board, group, message.calls, message.begun_on)
     release_group(board, group)
 
 
@@ -70,6 +72,17 @@ def release_group(board: Board, group: Group) -> None:
     group.live -= 1
     if not group.live:
         board.drop_group(group)
+
+
+def receive(board: Board, group: Group, calls: list[Call], begun_on: EngineId) -> None:
+    """Take in calls of a message. ``begun_on``: the engine that their client has sent them to before, 0 for none. One
+    that has still to tell a restarted hub what it has will tell of them, too.
+    """
+    if not begun_on or begun_on in board.recovering:
+        accept(board, group, calls)
+        return
+    for call in calls:
+        _accept_begun(board, group, call, begun_on)
 
 
 def accept(board: Board, group: Group, calls: list[Call]) -> None:
@@ -102,6 +115,35 @@ def accept(board: Board, group: Group, calls: list[Call]) -> None:
         _connect_all(board, group, fresh)
     else:
         board.queue_of(group).push_many(group, fresh)
+
+
+def _accept_begun(board: Board, group: Group, call: Call, engine_id: EngineId) -> None:
+    """A call that may have begun on an engine: it belongs to that one's line, and has shared its fate if it is gone."""
+    engine = board.engines.get(engine_id)
+    if call.id in board.tasks or call.id in board.answers or call.id in board.orphans:
+        _hear_again(board, group, call)
+    elif engine is not None and engine.actor == group.actor:
+        task = board.tasks[call.id] = Task(call.id, call, group, since=board.now)
+        _count(board, group, [task])
+        send_begun(board, engine, task, board.now)
+    else:
+        _accept_lost(board, group, call, engine_id)
+
+
+def _accept_lost(board: Board, group: Group, call: Call, engine_id: EngineId) -> None:
+    """A call whose engine has ended, after it may have begun there."""
+    task = Task(call.id, call, group)
+    if may_try_again(task):
+        accept(board, group, [call])
+        board.tasks[call.id].attempts = 1
+        return
+    if group.actor:
+        value = board.errors.actor_died(board.actors[group.actor].title, BEGUN)
+    elif engine_id in board.ended:
+        value = died_with(board, *board.ended[engine_id])
+    else:
+        value = board.errors.refused(f"{group.title} had been sent to an engine that has ended: call it again")
+    answer_at_once(board, group.client, call.id, value, group.options, group.actor)
 
 
 def _call_bytes(board: Board, fresh: list[Task], size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Final
 
@@ -9,7 +10,7 @@ from fibernb.core.board import Board
 from fibernb.core.endings import cancelled, end_task, enqueue, keep_orphan, withdraw
 from fibernb.core.functions import Function, smoothed
 from fibernb.core.leasing import end_pauses, give_back
-from fibernb.core.messages import Done, Recalled, Said, Started
+from fibernb.core.messages import Done, Ran, Recalled, Said, Started
 from fibernb.core.receipts import Receipt
 from fibernb.core.remaking import lose_blocks, wait_for_inputs
 from fibernb.core.seats import Engine, Seat
@@ -217,6 +218,7 @@ def line_advanced(board: Board, engine: Engine, length: int, now: float) -> None
         return
     engine.line_s = 0.0
     engine.alone = False
+    engine.adopted_from = math.inf
     board.hungry.pop(engine.id, None)
     if engine.lease is not None:
         give_back(board, engine)
@@ -234,6 +236,14 @@ def _rest(board: Board, engine: Engine, seat: Seat, now: float) -> None:
         board.draining[seat.rank] = None
     else:
         board.move_seat(seat, _IDLE, now)
+
+
+def take_ran(board: Board, engine: Engine, message: Ran) -> None:
+    """Calls that clients have sent to the engine themselves are done."""
+    if message.tasks:
+        board.counts.finished += len(message.tasks)
+        board.history.add_direct(engine, message)
+        engine.productive = True
 
 
 def take_started(engine: Engine, message: Started, now: float) -> None:

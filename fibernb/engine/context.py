@@ -47,7 +47,8 @@ class EngineContext:
     current_task : tells the task that runs now, 0 for none.
 
     ``settle`` is set by who keeps references in this process: it returns when the hub knows of all that are held and of
-    everything that was submitted. So is ``send_calls``, which sends what was submitted. ``actor`` is the one that lives
+    everything that was submitted. So are ``send_calls``, which sends what was submitted, and ``sent``, whose value
+    changes with each message that is sent or waits to be. ``actor`` is the one that lives
     here, 0 for none.
     """
 
@@ -69,6 +70,7 @@ class EngineContext:
         self.on_cell_end: Callable[[], object] | None = None  # set by who has something for the time of the cell
         self.settle: Callable[[], object] | None = None
         self.send_calls: Callable[[], object] | None = None
+        self.sent: Callable[[], object] | None = None
         self.actor: ObjectId = 0
         self.actor_name = ""
         self.one_by_one = False  # the actor runs its calls, and what runs now is all that it can run

@@ -187,6 +187,14 @@ class LoopReader:
         self._post.on_open = lambda: self._loop.call_soon_threadsafe(self._open)
         self._open()
 
+    def read(self) -> bool:
+        """Receive what is there already; whether there was anything."""
+        return self._link is not None and self._read()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call this in the next round of the loop."""
+        self._loop.call_soon(callback)
+
     def stop(self) -> None:
         """Receive no more."""
         self._post.on_open = None
@@ -206,13 +214,16 @@ class LoopReader:
             self._loop.remove_reader(self._fd)
             self._link = None
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
         assert self._link is not None
         try:
-            self._take(self._link.receive(0), self._generation)
+            data = self._link.receive(0)
+            self._take(data, self._generation)
+            return bool(data)
         except NotConnected:
             self._post.broken(self._link)
             self._close()
         except Exception as failure:  # noqa: BLE001  the loop would only log it
             self.failure = failure
             self._loop.stop()
+        return False

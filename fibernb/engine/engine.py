@@ -8,12 +8,14 @@ import threading
 import time
 from typing import Final
 
-from fibernb.core.messages import ActorExits, ActorRecord, ProcessExits, Run
+from fibernb.core.messages import ActorExits, ActorRecord, OpenDoor, ProcessExits, Run
 from fibernb.engine.actors import ActorExit, ProcessExit
 from fibernb.engine.batches import Batch, Store, stopped
 from fibernb.engine.context import EngineContext
 from fibernb.engine.control import REFUSED_EXIT_CODE, Control
 from fibernb.engine.coroutines import Coroutines, LoopReader
+from fibernb.engine.direct import DirectCalls
+from fibernb.engine.door import Door, Knock
 from fibernb.engine.interrupts import Interrupts, Leave
 from fibernb.engine.ledger import Ledger, Verdict
 from fibernb.engine.post import Post
@@ -24,7 +26,7 @@ from fibernb.engine.streaming import Streams
 from fibernb.engine.streams import LogFile, NativeOutput
 from fibernb.engine.surroundings import Surroundings
 from fibernb.errors import NotConnected
-from fibernb.model import Call, Result, TaskId
+from fibernb.model import Call, Result, TaskId, client_of
 from fibernb.transport import Link
 from fibernb.wire import codec
 from fibernb.wire.handshake import Refused, Seat
@@ -52,6 +54,8 @@ class Engine:
         self._post = Post(address, key, self.ledger, self._on_break, self.surroundings.send_calls)
         self._control = Control(self._post, self.ledger, self.interrupts, self)
         self._residence = Residence(self._runner, self._post, self)
+        self._direct = DirectCalls(self.ledger, self.reporter, self.surroundings, self._work_directly)
+        self._reader: LoopReader | None = None  # of an asyncio actor
         self._has_worked = False
         self._send_at = self._send_items_at = 0.0
         self._last_task: TaskId = 0
@@ -70,6 +74,7 @@ class Engine:
                 if isinstance(self._residence.crew, Coroutines):
                     self._run_loop(self._residence.crew)
         except Leave:
+            self._direct.shut()
             self._residence.end()
             self._flush(self._last_task)
             self._post.close()
@@ -91,6 +96,8 @@ class Engine:
         self.reporter.is_ours = False
         self._disowned = True
         self._post.disown()
+        if self._direct.door is not None:
+            self._direct.door.cover()
 
     # ---- receiving ---------------------------------------------------------------------------------------
 
@@ -105,7 +112,9 @@ class Engine:
 
     def _receive_from(self, link: Link) -> list[bytes]:
         try:
-            return link.receive()
+            if self._direct.door is None:
+                return link.receive()
+            return self._direct.await_link(link, self._serve_meanwhile)
         except NotConnected:
             self._post.broken(link)
             return []
@@ -116,39 +125,70 @@ class Engine:
             message = codec.to_engine.decode(part)
             if isinstance(message, Run):
                 runs.append(message)
+            elif isinstance(message, OpenDoor):
+                self._open_door()
             elif isinstance(message, Refused):
                 self._refused = True
                 self.interrupts.leave()
-        if runs and self.ledger.accept(runs, generation) and not self._residence.is_left:
-            self._work(runs)
+        if runs:
+            self._direct.listen(all_of_it=True)
+            if self.ledger.accept(runs, generation) and not self._residence.is_left:
+                self._work(runs)
+            if not self._residence.is_taken:
+                self._direct.shut()
+            elif self._reader is not None and self._direct.waits:
+                self._reader.call_soon(self._serve_in_loop)
 
     def _run_loop(self, coroutines: Coroutines) -> None:
         """The rest of the life of an engine with an asyncio actor."""
         self.interrupts.on_leave = coroutines.stop
-        reader = LoopReader(coroutines.loop, self._post, self._take)
+        self._reader = reader = LoopReader(coroutines.loop, self._post, self._take)
         coroutines.loop.call_soon(reader.start)
         if not self.interrupts.leaving:
             coroutines.loop.run_forever()
         reader.stop()
+        if self._direct.door is not None:
+            coroutines.loop.remove_reader(self._direct.door.fileno())
         self.interrupts.on_leave = None
         if reader.failure is not None:
             raise reader.failure
         raise Leave
 
+    def _open_door(self) -> None:
+        context = self.surroundings.context
+        if context is None or self._residence.is_left:
+            return
+        self._direct.open(lambda: Door(context.directory, self._post.seat.engine, self._post.key))
+        door, crew = self._direct.door, self._residence.crew
+        if isinstance(crew, Coroutines) and door is not None:
+            crew.loop.add_reader(door.fileno(), self._serve_in_loop)
+
+    def _serve_in_loop(self) -> None:
+        self._direct.listen()
+        while self._reader is not None and self._reader.read():
+            continue  # what had been sent before goes first
+        self._serve()
+
     # ---- working -----------------------------------------------------------------------------------------
 
-    def _work(self, runs: list[Run]) -> None:
-        self._read_native(0)
+    def _begin_work(self) -> None:
         self._control.begin_work()
         if not self._has_worked:
             self._has_worked = True
             gc.enable()  # not before: what has never run anything shares more memory with the others
             self._runner.broken = self.surroundings.set_up(self._post.seat.environment)
+
+    def _work(self, runs: list[Run]) -> None:
+        self._read_native(0)
+        self._begin_work()
         try:
             for run in runs:
                 if run.forget:
                     self._post.forget(run.forget)
-                self._work_on_all(run)
+                if self._direct.waits:
+                    self._direct.serve(client_of(run.calls[0].id))
+                if not self._residence.is_left:
+                    self._work_on_all(run)
         except ActorExit as exit_:
             self.leave(exit_.reason)
         self._flush(self._last_task)
@@ -167,11 +207,71 @@ class Engine:
                 now = self._work_on(batch, position, call, now)
             return
         for position, call in enumerate(run.calls, run.position):
+            if self.ledger.take_known(position, call.id):
+                continue
             if self.ledger.hand_out(position, call.id):
                 crew.start(batch, call)
 
+    # ---- calls that clients send themselves ------------------------------------------------------------------
+
+    def _serve_meanwhile(self) -> None:
+        """As `_serve`, while the hub sends nothing."""
+        self.interrupts.waiting = False
+        self._serve()
+        self.interrupts.waiting = True
+        if self.interrupts.leaving:
+            raise Leave
+
+    def _serve(self) -> None:
+        """Run the calls that wait at the door."""
+        if self._direct.waits:
+            self._begin_work()
+            self._direct.serve()
+            self._control.end_work()
+
+    def _work_directly(self, knock: Knock) -> None:
+        (call,) = knock.run.calls
+        if self._residence.is_left:
+            self._direct.give_up(call)
+            return
+        try:
+            self.surroundings.suit(knock.run)
+            batch = self._runner.prepare(knock.run)
+            crew = self._residence.crew
+            if crew is not None:
+                self.ledger.hand_out_direct(call.id)
+                crew.start(batch, call)
+            else:
+                self._run_directly(batch, call)
+        except ActorExit as exit_:
+            self.leave(exit_.reason)
+            self._direct.give_up(call)
+
+    def _run_directly(self, batch: Batch, call: Call) -> None:
+        began_at = time.monotonic()
+        if self.ledger.begin_direct(call.id) is Verdict.STOP:
+            result = stopped(call.id)
+        else:
+            result = self._runner.run(batch, call)
+        self._end_directly(batch, call, result, began_at)
+
+    def _end_directly(self, batch: Batch, call: Call, result: Result, began_at: float) -> None:
+        if self._disowned:
+            os._exit(0)
+        self._last_task = call.id
+        self._read_native(call.id)
+        if self.reporter.has_news:
+            self.reporter.close_bars(call.id)
+        if self._residence.saves and self._residence.crew is None:
+            self._residence.save()
+        if not self._direct.end(batch, call, result, began_at):
+            self._settle(batch, call, result)
+            self._flush(call.id)
+
     def _work_on(self, batch: Batch, position: int, call: Call, began_at: float) -> float:
         """One call, if it is still wanted. Returns the time when it ended."""
+        if self.ledger.answers and self.ledger.take_known(position, call.id):
+            return began_at
         verdict = self.ledger.begin(position, call.id)
         if verdict is Verdict.SKIP:
             return began_at
@@ -220,6 +320,9 @@ class Engine:
         return time.monotonic()
 
     def end(self, batch: Batch, call: Call, result: Result, began_s: float) -> None:
+        if self._direct.owns(call.id):
+            self._end_directly(batch, call, result, began_s)
+            return
         if self._disowned:
             os._exit(0)
         self._settle(batch, call, result)
@@ -252,11 +355,14 @@ class Engine:
 
     @property
     def has_news(self) -> bool:
-        return self.reporter.has_news
+        return self.reporter.has_news or self._direct.has_news
 
     def tick(self) -> bool:
         self.log.flush()
-        return self._flush(self.ledger.current)
+        ran = self._direct.report()
+        if ran is not None:
+            self._post.send(ran)
+        return self._flush(self.ledger.current) or ran is not None
 
     def interrupt(self, task: TaskId) -> None:
         crew = self._residence.crew

@@ -17,6 +17,10 @@ because of the order in which they write and read:
 
 Calls of an actor that runs several at a time are handed out (`hand_out`), begin in any order (`begin_beside`) and end
 in any order (`end_beside`). The same orders of writing and reading hold for them, with ``_beside`` for ``current``.
+
+Calls that clients have sent themselves have no position. What they came to is kept, for the hub may send the same call
+after all: then it is not run a second time. `end_direct` keeps the result, resets ``current``, then looks whether the
+hub waits for it; `restand` notes that the hub does, then looks at what is kept.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from fibernb.core.messages import Done, Recall, Recalled, Run
 from fibernb.model import Call, Result, TaskId
 
 MAX_STOPPED: Final = 10_000  # tasks that are remembered not to be begun
+MAX_ANSWERS: Final = 256  # clients whose last call is remembered
 
 
 class Verdict(enum.Enum):
@@ -38,6 +43,14 @@ class Verdict(enum.Enum):
     RUN = enum.auto()
     SKIP = enum.auto()  # it was taken back
     STOP = enum.auto()  # it was interrupted before it began
+
+
+class Ended(NamedTuple):
+    """What a call has come to, when it began, and how long it took."""
+
+    result: Result
+    began_s: float
+    run_s: float
 
 
 class Standing(NamedTuple):
@@ -69,6 +82,9 @@ class Ledger:
         self._beside: dict[TaskId, bool] = {}  # handed out and not ended; whether it has begun
         self._kept: deque[Done] = deque()
         self._sequence = 0
+        self.direct: dict[TaskId, None] = {}  # calls that clients have sent themselves and that have not ended
+        self.answers: dict[TaskId, Ended] = {}  # what such calls came to; of each client the last one
+        self._expected: set[TaskId] = set()  # such calls that the hub waits for
 
     # ---- the main thread ---------------------------------------------------------------------------------
 
@@ -115,6 +131,53 @@ class Ledger:
         self._fresh_s += run_s  # may lose a little when results are packed just now: it is a measurement
         self._fresh.append(result)
         self.current = 0
+
+    def begin_direct(self, task: TaskId) -> Verdict:
+        """Begin a call that a client has sent itself, unless it was interrupted."""
+        self.direct[task] = None
+        self.current = task
+        if not self._stopped:
+            return Verdict.RUN
+        with self._lock:
+            if task not in self._stopped:
+                return Verdict.RUN
+            del self._stopped[task]
+            return Verdict.STOP
+
+    def hand_out_direct(self, task: TaskId) -> None:
+        """Give a call that a client has sent itself to those that run beside each other."""
+        self.direct[task] = None
+        self._beside[task] = False
+
+    def end_direct(self, ended: Ended) -> None:
+        """Such a call has come to this."""
+        task = ended.result.id
+        self._remember(task, ended)
+        if self.current == task:
+            self.current = 0
+        self.direct.pop(task, None)
+        self._beside.pop(task, None)
+        if task in self._expected:
+            self._expected.discard(task)
+            self._fresh.append(ended.result)
+
+    def _remember(self, task: TaskId, ended: Ended) -> None:
+        self.answers[task] = ended
+        while len(self.answers) > MAX_ANSWERS:
+            del self.answers[next(iter(self.answers))]
+
+    def take_known(self, position: int, task: TaskId) -> bool:
+        """Whether a client has sent this call itself before; then the hub gets the result, now or when there is one."""
+        if task in self.direct:
+            self.started = position + 1
+            self._expected.add(task)
+            return True
+        ended = self.answers.pop(task, None)
+        if ended is None:
+            return False
+        if self.begin(position, task) is not Verdict.SKIP:
+            self.end(*ended)
+        return True
 
     def add(self, item: Result) -> None:
         """A result of a call that goes on."""
@@ -223,9 +286,12 @@ class Ledger:
             self.generation += 1
             self._recalled = [range(r.start, min(r.stop, self._received)) for r in self._recalled]
             started, current, beside = self.started, self.current, self._beside.copy()
+            self._expected.update(self.direct.copy())
+            self._fresh.extend(ended.result for ended in list(self.answers.values()))
             packed = self._pack()
             finished = {result.id for result in packed.results} if packed else set()
             begun = [call.id for call in self._calls_from(started - 1) if call.id == current]
+            begun += [current] if current in self.direct else []
             begun += [task for task, has_begun in beside.items() if has_begun]
             due = [task for task, has_begun in beside.items() if not has_begun]
             due += [call.id for call in self._calls_from(started) if call.id != current and call.id not in beside]

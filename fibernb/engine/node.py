@@ -33,6 +33,7 @@ from fibernb.engine.tqdm_bars import report_tqdm
 from fibernb.errors import ConfigError, NotConnected
 from fibernb.transport import Link, dial
 from fibernb.wire import codec, credentials
+from fibernb.wire.direct import DOOR
 from fibernb.wire.handshake import (
     EndNode,
     EndProcesses,
@@ -228,6 +229,8 @@ class Node:
 
     def _reap(self) -> None:
         exits = self._children.reap(self._stranger_ended)
+        for exited in exits:
+            (self._directory / DOOR.format(engine=exited.engine)).unlink(missing_ok=True)  # one that was killed
         self._locks.ended(exited.engine for exited in exits)
         now = time.monotonic()
         self._locks.look(now)

@@ -71,6 +71,7 @@ class Post:
     ) -> None:
         self.seat = Seat(engine=0, rank=0)
         self.on_open: Callable[[], object] | None = None  # called by the control thread when there is a new data link
+        self.key = key
         self._address = address
         self._credentials = credentials(key)
         self._ledger = ledger

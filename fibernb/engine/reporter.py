@@ -122,6 +122,10 @@ class Reporter:
         """Whether `take` may have something."""
         return bool(self._pending or self._bars)
 
+    def has_said(self, task: TaskId) -> bool:
+        """Whether messages of this task have been taken, of late."""
+        return task in self._sequences
+
     def take(self) -> list[Said]:
         """Everything that has not been taken yet, in order, as messages."""
         with self._lock:

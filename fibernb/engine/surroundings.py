@@ -70,6 +70,11 @@ class Surroundings:
         if send is not None:
             send()
 
+    def sent(self) -> object:
+        """Something that changes with what this process submits to the hub, or tells it."""
+        sent = None if self.context is None else self.context.sent
+        return None if sent is None else sent()
+
     def _give(self, context: EngineContext, gpus: tuple[int, ...]) -> None:
         self._devices.show(gpus)
         context.gpus = gpus

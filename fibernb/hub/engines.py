@@ -13,7 +13,7 @@ from typing import Final
 
 from fibernb.core.commands import TellEngine
 from fibernb.core.events import EngineAttached, EngineExited, EngineUnreachable, LiveEngine, StartFailed
-from fibernb.core.messages import Run
+from fibernb.core.messages import OpenDoor, Run
 from fibernb.core.scheduler import Scheduler
 from fibernb.hub.switchboard import Switchboard
 from fibernb.hub.timers import Timers
@@ -101,7 +101,7 @@ class Engines:
         engine = self._engines.get(command.engine)
         if engine is not None:
             message = command.message
-            self._board.send(engine.data if isinstance(message, Run) else engine.control, message)
+            self._board.send(engine.data if isinstance(message, Run | OpenDoor) else engine.control, message)
 
     def start_failed(self, engines: list[EngineId], reason: str) -> None:
         for engine in engines:

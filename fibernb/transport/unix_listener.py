@@ -119,6 +119,16 @@ class UnixListener:
     def refused(self) -> int:
         return self._refused
 
+    def fileno(self) -> int:
+        """A descriptor that can be read when `poll` has something to do. Raises `OSError` where there is no epoll."""
+        if not isinstance(self._poller, select.epoll):
+            raise OSError(errno.ENOSYS, "this system has no descriptor for many sockets")
+        return self._poller.fileno()
+
+    def descriptors(self) -> list[int]:
+        """All that are open, for who has to let go of them in a forked process."""
+        return [self.fileno(), self._listening.fileno(), *self._by_fd]
+
     def poll(self, timeout_s: float | None) -> list[Arrival]:
         if self._closed:
             raise NotConnected(f"the listener at {self.address} has been closed")

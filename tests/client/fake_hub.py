@@ -15,10 +15,11 @@ from fibernb.core import messages as m
 from fibernb.engine import context
 from fibernb.engine.context import CellContext
 from fibernb.errors import FibernbError, NotConnected
-from fibernb.model import STREAMING, ClientId, Outcome, Result, TaskId
-from fibernb.transport import Peer
+from fibernb.model import STREAMING, ClientId, EngineId, Outcome, Result, TaskId
+from fibernb.transport import Link, Peer
 from fibernb.wire import codec
-from fibernb.wire.handshake import Welcome
+from fibernb.wire.direct import DoorHello
+from fibernb.wire.handshake import Credentials, Welcome
 
 _numbers: Final = itertools.count(1)
 
@@ -59,6 +60,7 @@ class FakeHub:
         self.names: dict[str, tuple[int, bytes]] = {}
         self.remade: dict[int, Result] = {}  # what is delivered once blocks are said to be lost
         self.store: FakeStore | None = None
+        self.lent: EngineId = 0  # the engine that clients may send calls to themselves
         self.keeps = False  # values that were released
         self._lock = threading.RLock()
         self._listener = transport.listen(self.address)
@@ -213,6 +215,9 @@ class FakeHub:
         self._functions[message.function] = getattr(self.actors[message.actor], getattr(method, "name", method))
         self._on_submit(peer, message)
 
+    def _on_meet(self, peer: Peer, message: m.Meet) -> None:
+        self._send(peer, m.Met(request=message.request, engine=self.lent))
+
     def _on_findactor(self, peer: Peer, message: m.FindActor) -> None:
         actor, about = self.names.get(message.name, (0, b""))
         problem = "" if actor else f"no actor is named {message.name!r}"
@@ -343,6 +348,7 @@ class FakeConnector:
         self.gone = False
         self.left = False
         self.reconnects = 0
+        self.doors: dict[EngineId, str] = {}  # addresses
 
     def connect(self) -> Opened:
         return self._open(7, resumes=False)
@@ -356,12 +362,17 @@ class FakeConnector:
     def store(self, client: ClientId) -> FakeStore | None:
         return self._hub.store
 
+    def dial_engine(self, engine: EngineId) -> Link:
+        link = transport.dial(self.doors[engine])
+        link.send(codec.encode(DoorHello(credentials=Credentials(key="", version=""))))
+        return link
+
     def leave(self) -> None:
         self.left = True
 
     def _open(self, client: ClientId, resumes: bool) -> Opened:
         from fibernb.client.dialing import say_hello
-        from fibernb.wire.handshake import ClientHello, Credentials
+        from fibernb.wire.handshake import ClientHello
 
         hello = ClientHello(
             credentials=Credentials(key="", version=""), client=client, instance="i", lease_s=1.0, resumes=resumes

@@ -58,7 +58,7 @@ def test_a_forked_child_is_told_that_references_are_its_parents(session: Session
 
 def test_a_fork_touches_no_descriptor_of_others(hub: FakeHub, connector: FakeConnector) -> None:
     old = Session(connector)
-    descriptor = old.line._turns._watched
+    descriptor = old.line.turns._watched
     old.close()
     with tempfile.TemporaryFile() as file:
         number = os.fstat(file.fileno()).st_ino

@@ -73,12 +73,12 @@ def test_a_call_leaves_although_another_thread_has_been_waiting_for_long(session
     waited_for = double.remote(1)
     thread = threading.Thread(target=fnb.get, args=(waited_for,))
     thread.start()
-    wait_until(lambda: session.line._turns.sleeps)  # the background thread has nothing to do
+    wait_until(lambda: session.line.turns.sleeps)  # the background thread has nothing to do
     hub.hold = False
     ref = double.remote(4)
     wait_until(ref.done)
     wait_until(lambda: hub.acknowledged == 1)
-    wait_until(lambda: session.line._turns.sleeps)
+    wait_until(lambda: session.line.turns.sleeps)
     hub.release_held()
     thread.join(10)
     assert (ref.result(0), waited_for.result(0)) == (8, 2)

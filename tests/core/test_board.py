@@ -1,9 +1,9 @@
 import pytest
 
-from fibernb.core.board import Board, Orphan
+from fibernb.core.board import ENDS_KEPT, Board, Orphan
 from fibernb.core.clients import Client
 from fibernb.core.commands import StartEngine, TellClient, TellEngine
-from fibernb.core.events import StartFailed
+from fibernb.core.events import EngineExited, StartFailed
 from fibernb.core.functions import Function
 from fibernb.core.messages import Forget, HubStops, Release
 from fibernb.core.nodes import Node
@@ -212,3 +212,11 @@ def test_a_client_that_comes_back_takes_over_the_groups_of_the_one_that_ended() 
     assert made.group(later, function.digest, DEFAULT_OPTIONS, None) is group
     assert group is not None
     assert group.client is later
+
+
+def test_the_last_ends_of_engines_are_kept() -> None:
+    made = board()
+    for number in range(1, ENDS_KEPT + 3):
+        made.note_end(Engine(number, 0, "n"), EngineExited(engine=number, exit_code=number))
+    assert len(made.ended) == ENDS_KEPT
+    assert next(iter(made.ended)) == 3

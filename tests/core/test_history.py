@@ -1,7 +1,7 @@
 from fibernb.core.actors import Actor
 from fibernb.core.functions import Function
 from fibernb.core.history import Ending, History, PastActor, Span, Wait
-from fibernb.core.messages import CreateActor, Done
+from fibernb.core.messages import CreateActor, Done, Ran
 from fibernb.core.seats import Engine, Pause
 from fibernb.core.states import TaskState
 from fibernb.model import ActorOptions, Result
@@ -106,3 +106,9 @@ def test_actors_that_are_no_more() -> None:
     assert list(history.actors) == [
         PastActor(number, "C", f"c{number}", "n", True, 3, 4, "it was killed") for number in (1, 2)
     ]
+
+
+def test_calls_that_clients_have_sent_themselves() -> None:
+    history = History(2)
+    history.add_direct(ENGINE, Ran(tasks=[4, 5, 6], name="f", run_s=0.5, began_s=1.0))
+    assert next(history.newest_first()) == Span(7, 3, "f", range(4, 7), 1.0, 0.5, (), 99, 0.0)

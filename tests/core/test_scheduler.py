@@ -38,10 +38,12 @@ from fibernb.core.messages import (
     Hold,
     InterruptRanks,
     KillActor,
+    Meet,
     Output,
     ProcessExits,
     Progress,
     PutObjects,
+    Ran,
     Recalled,
     Release,
     Remember,
@@ -238,6 +240,8 @@ def test_a_life_of_actors_and_placement_groups() -> None:
     bench.say(Unblocked(task=task(2)))
     bench.tell(2, Checkpoint(state=b"state"))
     assert board_of(bench.scheduler).actors[task(1)].checkpoint == b"state"
+    bench.say(Meet(request=1, actor=task(1)))
+    bench.tell(2, Ran(tasks=[task(9)], name="f", run_s=0.1, began_s=1.0))
     bench.tell(2, ActorExits())
     bench.say(KillActor(actor=task(1)))
     bench.say(CreateGroup(group=task(3), bundles=[Resources()]), RemoveGroup(group=task(3)))

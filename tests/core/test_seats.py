@@ -81,3 +81,10 @@ def test_what_has_not_begun_as_far_as_is_known() -> None:
 def test_moves_go_through_the_table() -> None:
     with pytest.raises(IllegalTransition, match=r"seat 0 cannot go from WANTED to IDLE; its history: WANTED at 1.000"):
         Seat(0, 1.0).move(SeatState.IDLE, 2.0)
+
+
+def test_calls_that_a_client_had_sent_itself_have_begun() -> None:
+    made = engine()
+    made.adopted_from = 2
+    assert [made.begun(task) for task in made.line] == [True, False, True]
+    assert made.not_begun() == 1

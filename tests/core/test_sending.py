@@ -1,11 +1,26 @@
+import math
+
 import pytest
 
 from fibernb.core.events import EngineAttached, LiveEngine, NodeUp, RecoverFrom
-from fibernb.core.messages import Blocked, Exit, Forget, PutObjects, Recall, Run, Scale, Started, Submit, Unblocked
+from fibernb.core.messages import (
+    Blocked,
+    CallActor,
+    Exit,
+    Forget,
+    PutObjects,
+    Recall,
+    Run,
+    Scale,
+    Started,
+    Submit,
+    Unblocked,
+)
 from fibernb.core.settings import CoreSettings
 from fibernb.model import Call, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, G, task
 from tests.core.invariants import board_of
+from tests.core.test_acting import A, make
 
 TWO_CPUS = TaskOptions(resources=Resources(milli_cpus=2000))
 GPU = TaskOptions(resources=Resources(milli_gpus=1000))
@@ -466,3 +481,41 @@ def test_there_may_be_more_room_than_tasks() -> None:
     bench.done(extra, task(3))
     bench.submit(4)
     assert bench.calls() == {extra: [task(4)]}
+
+
+# ---- calls that a client had sent itself ------------------------------------------------------------------
+
+
+def begun(number: int) -> Submit:
+    return Submit(function=F, calls=[Call(task(number), b"args")], begun_on=1)
+
+
+def test_a_call_that_has_begun_stands_in_the_line_of_its_engine() -> None:
+    bench = Bench(seats=1)
+    bench.say(begun(1))
+    assert bench.calls() == {1: [task(1)]}
+    bench.submit(2)
+    assert bench.calls() == {}, "nothing is sent behind it"
+    bench.done(1, task(1))
+    assert bench.calls() == {1: [task(2)]}
+    assert board_of(bench.scheduler).engines[1].adopted_from == math.inf
+
+
+def test_what_has_begun_is_not_taken_back() -> None:
+    bench = Bench(seats=2)
+    bench.learn(1e-3)
+    bench.submit(*range(1, 5))
+    bench.say(begun(9))
+    bench.done(2, task(3), task(4))
+    bench.wait(1.0)
+    assert [recall for engine, recall in bench.sent(Recall) if engine == 1] == [Recall(position=2, until=3)]
+
+
+def test_a_call_of_an_actor_that_has_begun() -> None:
+    bench = Bench(seats=1)
+    engine = make(bench)
+    bench.say(CallActor(actor=A, function=G, calls=[Call(task(1), b"args")], begun_on=engine))
+    bench.say(CallActor(actor=A, function=G, calls=[Call(task(2), b"args")]))
+    assert bench.calls() == {engine: [task(2)]}, "others follow it"
+    bench.done(engine, task(1), task(2))
+    assert set(bench.results()) == {task(1), task(2)}

@@ -15,9 +15,11 @@ from fibernb.core.messages import (
     SubmitPinned,
 )
 from fibernb.core.settings import CoreSettings
+from fibernb.core.submitting import BEGUN
 from fibernb.model import STREAM_IDS, STREAMING, Call, Outcome, Resources, Result, TaskOptions
 from tests.core.bench import ANNA, BERT, Bench, F, G, of, task
 from tests.core.invariants import board_of, sizes
+from tests.core.test_acting import A, make
 
 GPU = TaskOptions(resources=Resources(milli_gpus=1000))
 THREE_CPUS = TaskOptions(resources=Resources(milli_cpus=3000))
@@ -429,3 +431,59 @@ def test_after_a_restart_calls_find_their_engines_though_their_inputs_have_faile
     bench.submit(0, deps=[task(5)], options=TaskOptions(num_returns=STREAMING))
     assert bench.results() == {task(0): (Outcome.ERROR, b"oops")}
     assert board_of(bench.scheduler).streams == {}
+
+
+# ---- calls that have been sent to an engine before ----------------------------------------------------------
+
+
+def begun(number: int, engine: int, **options: int) -> Submit:
+    return Submit(function=F, calls=[Call(task(number), b"x")], options=TaskOptions(**options), begun_on=engine)  # type: ignore[arg-type]
+
+
+def test_a_call_that_has_begun_belongs_to_its_engine() -> None:
+    bench = Bench(seats=2)
+    bench.say(begun(1, 2))
+    assert bench.calls() == {2: [task(1)]}
+    bench.say(begun(1, 2))
+    assert bench.calls() == {}, "it is known already"
+    bench.exit(2)
+    assert bench.calls() == {1: [task(1)]}
+    assert board_of(bench.scheduler).tasks[task(1)].attempts == 1
+
+
+def test_a_call_whose_engine_has_ended_is_tried_again() -> None:
+    bench = Bench(seats=2)
+    bench.exit(2)
+    bench.say(begun(1, 2))
+    assert bench.calls() == {1: [task(1)]}
+    assert board_of(bench.scheduler).tasks[task(1)].attempts == 1
+
+
+def test_a_call_whose_engine_has_ended_fails_without_retries() -> None:
+    bench = Bench(seats=2)
+    bench.exit(2, exit_code=-11)
+    bench.say(begun(1, 2, max_retries=0))
+    assert bench.results() == {task(1): (Outcome.ERROR, b"died 1 local -11  ")}
+    bench.say(begun(3, 77, max_retries=0))
+    why = b"refused: f had been sent to an engine that has ended: call it again"
+    assert bench.results() == {task(3): (Outcome.ERROR, why)}
+
+
+def test_a_call_of_an_actor_whose_engine_has_ended() -> None:
+    bench = Bench(seats=1)
+    engine = make(bench, max_restarts=-1)
+    bench.exit(engine)
+    calls = [Call(task(1), b"x")]
+    bench.say(CallActor(actor=A, function=G, calls=calls, options=TaskOptions(max_retries=0), begun_on=engine))
+    assert bench.results() == {task(1): (Outcome.ERROR, f"actor died: Counter: {BEGUN}".encode())}
+
+
+def test_what_an_engine_has_still_to_tell_is_waited_for() -> None:
+    bench = Bench(seats=0)
+    bench.handle(RecoverFrom(node="local", engines=[LiveEngine(engine=1, rank=0, pid=1)], patience_s=5.0))
+    bench.say(begun(1, 1))
+    assert bench.calls() == {}
+    bench.handle(EngineAttached(engine=1, rank=0, pid=1, received=3, holds=[task(1)], running=True))
+    assert bench.calls() == {}
+    bench.done(1, task(1))
+    assert set(bench.results()) == {task(1)}

@@ -8,6 +8,7 @@ from fibernb.core.messages import (
     Fetch,
     Output,
     PutObjects,
+    Ran,
     Remember,
     Scale,
     Started,
@@ -376,3 +377,13 @@ def test_strangers_say_nothing() -> None:
     bench = Bench(seats=1)
     bench.tell(1, Output(task=task(1, 99), rank=0, sequence=0, stream="stdout", text="x"))
     assert bench.commands == []
+
+
+def test_calls_that_clients_have_sent_themselves_count() -> None:
+    bench = Bench(seats=1)
+    bench.tell(
+        1, Ran(tasks=[task(1), task(2)], name="f", run_s=0.1, began_s=1.0), Ran(tasks=[], name="", run_s=0, began_s=0)
+    )
+    assert bench.status().finished == 2
+    assert board_of(bench.scheduler).history.total == 1
+    assert board_of(bench.scheduler).engines[1].productive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fibernb.core.messages import Recall, Recalled, Run
 from fibernb.engine import ledger as ledger_module
-from fibernb.engine.ledger import Ledger, Verdict
+from fibernb.engine.ledger import Ended, Ledger, Verdict
 from fibernb.model import Call, Result
 
 
@@ -119,3 +119,85 @@ def test_started_calls_are_dropped_from_the_books() -> None:
     ledger.pack()
     ledger.forget(1)
     assert ledger.restand()[0] == (100, [], False, [])
+
+
+# ---- calls that clients send themselves -------------------------------------------------------------------
+
+
+def ended(task: int) -> Ended:
+    return Ended(Result(task, b"value"), 1.0, 0.5)
+
+
+def test_a_direct_call_is_remembered_and_told_to_nobody() -> None:
+    ledger = Ledger()
+    assert ledger.begin_direct(11) is Verdict.RUN
+    assert (ledger.current, ledger.is_running) == (11, True)
+    ledger.end_direct(ended(11))
+    assert (ledger.current, ledger.is_running, ledger.has_results) == (0, False, False)
+    assert ledger.answers == {11: ended(11)}
+
+
+def test_what_the_hub_sends_after_the_client_is_not_run_again() -> None:
+    ledger = Ledger()
+    ledger.begin_direct(11)
+    ledger.end_direct(ended(11))
+    ledger.accept([run(0, 11, 12)], 0)
+    assert ledger.take_known(0, 11)
+    assert not ledger.take_known(1, 12)
+    done = ledger.pack()
+    assert done is not None
+    assert done.results == [ended(11).result]
+    assert (done.began_s, done.run_s) == (1.0, 0.5)
+
+
+def test_a_direct_call_that_was_stopped_is_not_begun() -> None:
+    ledger = Ledger()
+    assert not ledger.stop(11)
+    assert ledger.begin_direct(11) is Verdict.STOP
+    assert not ledger.stop(12)
+    assert ledger.begin_direct(13) is Verdict.RUN
+    assert ledger.stop(13)
+
+
+def test_a_new_hub_hears_of_a_direct_call_that_runs() -> None:
+    ledger = Ledger()
+    ledger.accept([run(0, 21)], 0)
+    ledger.begin_direct(11)
+    standing, _ = ledger.restand()
+    assert (standing.holds, standing.running) == ([11, 21], True)
+    ledger.end_direct(ended(11))
+    done = ledger.pack()
+    assert done is not None
+    assert [result.id for result in done.results] == [11], "the hub waits for it now"
+
+
+def test_a_new_hub_hears_of_what_direct_calls_came_to() -> None:
+    ledger = Ledger()
+    ledger.begin_direct(11)
+    ledger.end_direct(ended(11))
+    standing, _ = ledger.restand()
+    assert (standing.holds, standing.running) == ([], False)
+    assert [result.id for done in standing.redelivers for result in done.results] == [11]
+
+
+def test_direct_calls_beside_each_other() -> None:
+    ledger = Ledger()
+    ledger.hand_out_direct(11)
+    ledger.hand_out_direct(12)
+    assert ledger.begin_beside(11) is Verdict.RUN
+    assert ledger.take_known(4, 11)
+    assert ledger.started == 5
+    assert ledger.restand()[0].holds == [11, 12]
+    ledger.end_direct(ended(11))
+    done = ledger.pack()
+    assert done is not None
+    assert [result.id for result in done.results] == [11]
+
+
+def test_only_so_many_answers_are_remembered() -> None:
+    ledger = Ledger()
+    for task in range(1, ledger_module.MAX_ANSWERS + 3):
+        ledger.begin_direct(task)
+        ledger.end_direct(ended(task))
+    assert len(ledger.answers) == ledger_module.MAX_ANSWERS
+    assert 1 not in ledger.answers
