@@ -256,5 +256,7 @@ def test_monte_carlo_with_a_progress_actor() -> None:
     tasks, count = 4, 5000
     progress = Progress.remote(tasks * count)
     inside = sum(ray.get([sample.remote(count, task, progress) for task in range(tasks)]))
-    assert ray.get(progress.share.remote()) == 1.0
+    end = time.monotonic() + 30
+    while ray.get(progress.share.remote()) < 1.0:  # reports of others may still be on their way
+        assert time.monotonic() < end
     assert 3.0 < 4 * inside / (tasks * count) < 3.3
