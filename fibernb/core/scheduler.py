@@ -151,7 +151,7 @@ class Scheduler:
             if known.redelivers:
                 recovering.redelivered(self._board, known)
         elif isinstance(message, Ran):
-            taking.take_ran(self._board, known, message)
+            taking.take_ran(self._board, known, message, now)
         elif isinstance(message, Started):
             taking.take_started(known, message, now)
         elif isinstance(message, Recalled):

@@ -238,8 +238,11 @@ def _rest(board: Board, engine: Engine, seat: Seat, now: float) -> None:
         board.move_seat(seat, _IDLE, now)
 
 
-def take_ran(board: Board, engine: Engine, message: Ran) -> None:
-    """Calls that clients have sent to the engine themselves are done."""
+def take_ran(board: Board, engine: Engine, message: Ran, now: float) -> None:
+    """Calls that clients have sent to the engine themselves are done. A seat that runs some is in use."""
+    seat = board.seats[engine.rank]
+    if seat.state is _IDLE:
+        seat.since = now
     if message.tasks:
         board.counts.finished += len(message.tasks)
         board.history.add_direct(engine, message)

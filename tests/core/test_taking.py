@@ -381,9 +381,19 @@ def test_strangers_say_nothing() -> None:
 
 def test_calls_that_clients_have_sent_themselves_count() -> None:
     bench = Bench(seats=1)
-    bench.tell(
-        1, Ran(tasks=[task(1), task(2)], name="f", run_s=0.1, began_s=1.0), Ran(tasks=[], name="", run_s=0, began_s=0)
-    )
+    bench.tell(1, Ran(tasks=[task(1), task(2)], name="f", run_s=0.1, began_s=1.0))
     assert bench.status().finished == 2
     assert board_of(bench.scheduler).history.total == 1
     assert board_of(bench.scheduler).engines[1].productive
+
+
+def test_a_seat_that_runs_them_is_not_idle() -> None:
+    bench = Bench(seats=1)
+    seat = board_of(bench.scheduler).seats[0]
+    bench.now += 1.0
+    bench.tell(1, Ran(tasks=[], name="", run_s=0.0, began_s=0.0))
+    assert seat.since == 101.0
+    bench.submit(1)
+    bench.now += 1.0
+    bench.tell(1, Ran(tasks=[], name="", run_s=0.0, began_s=0.0))
+    assert seat.since == 101.0, "it has been busy since then"
