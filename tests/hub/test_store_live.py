@@ -120,6 +120,7 @@ def test_a_hub_that_is_started_again_frees_what_nobody_holds_any_more() -> None:
         put(client, agent, 1)
         _, kept = put(client, agent, 2)
         objects_are(client, 2)
+        client.status()  # by now the store has been told, too: else the blocks would still be their writer's
         cluster.kill_hub()
         cluster.resume()
         again = cluster.client(client=7, resumes=True)
