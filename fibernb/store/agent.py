@@ -63,6 +63,8 @@ class StoreAgent:
         if not self._closed.wait(after_s):
             with suppress(FibernbError):  # who writes or reads a value is told
                 self.describe()
+            if self._closed.is_set():  # meanwhile: nobody else would hang up again
+                self.close()
 
     def write(self, buffers: Sequence[memoryview]) -> tuple[BlockId, list[int]]:
         """Copy flat buffers into a new block. Returns it, and where in it they begin.

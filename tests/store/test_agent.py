@@ -301,6 +301,19 @@ def test_memory_is_not_warmed_for_those_who_have_left(served: Served) -> None:
     assert agent._link is None
 
 
+def test_who_leaves_while_memory_is_warmed_leaves_no_link(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = StoreAgent(served.directory, KEY, "a test", 1000)
+    describe = agent.describe
+
+    def leave_and_describe() -> None:
+        agent.close()
+        describe()
+
+    monkeypatch.setattr(agent, "describe", leave_and_describe)
+    agent._prepare(0.0)
+    assert agent._link is None
+
+
 def test_without_a_cluster(tmp_path: Path) -> None:
     agent = StoreAgent(tmp_path / "gone", KEY, "a test", 1000)
     with pytest.raises(NotConnected, match=r"cannot connect to .*store\.sock"):
