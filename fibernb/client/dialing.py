@@ -169,7 +169,11 @@ class HubConnector:
 
     def dial_engine(self, engine: EngineId) -> Link:
         link = transport.dial(f"unix:{self.directory / DOOR.format(engine=engine)}")
-        link.send(codec.encode(DoorHello(credentials=credentials(self._connection.key))))
+        try:
+            link.send(codec.encode(DoorHello(credentials=credentials(self._connection.key))))
+        except BaseException:
+            link.close()
+            raise
         return link
 
     def leave(self) -> None:

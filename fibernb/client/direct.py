@@ -51,6 +51,7 @@ class Way:
         self.functions: set[Digest] = set()  # that it has the code of
         self.avoided: dict[Digest, int] = {}  # functions that are not sent this way, as often
         self._dials = 0
+        self._closed = False
         self._poll = select.poll()
 
     def advance(self, dial: Dial, turns: Turns) -> None:
@@ -63,6 +64,8 @@ class Way:
                 if self._dials > MAX_DIALS:
                     raise
                 return
+            if self._closed:  # by another thread, just now
+                self.link.close()
             self._poll.register(self.link.fileno(), select.POLLIN)
             self._poll.register(turns.woken, select.POLLIN)
         self.opened = any(isinstance(from_door.decode(data), DoorIsOpen) for data in self.link.receive(0))
@@ -108,8 +111,12 @@ class Way:
         return False
 
     def close(self) -> None:
+        self._closed = True  # first: who is dialling looks at it afterwards
         if self.link is not None:
             self.link.close()
+
+    def __del__(self) -> None:
+        self.close()  # where the cluster has ended, nobody else does
 
 
 class Shut(Exception):
@@ -195,10 +202,12 @@ class DirectCalls:
             key = self._asked.pop(message.request, None)
             if key is None or not message.engine:
                 return
+            left = [self._ways.pop(key)] if key in self._ways else []
             self._ways[key] = Way(message.engine)
-            oldest = self._ways.popitem(last=False)[1] if len(self._ways) > MAX_WAYS else None
-        if oldest is not None:
-            oldest.close()
+            if len(self._ways) > MAX_WAYS:
+                left.append(self._ways.popitem(last=False)[1])
+        for way in left:
+            way.close()
 
     def _lose(self, key: ObjectId, way: Way) -> None:
         """There is no such way any more; ask for one when it seems worth while again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -17,7 +18,7 @@ from fibernb import serialize, transport
 from fibernb.client import direct
 from fibernb.client.session import Session
 from fibernb.core import messages as m
-from fibernb.errors import GetTimeout
+from fibernb.errors import GetTimeout, NotConnected
 from fibernb.model import Outcome, Result
 from fibernb.transport import Peer
 from fibernb.wire import codec
@@ -36,7 +37,7 @@ class FakeDoor:
         self.answer: Callable[[m.Run], m.Message | None] = self.add
         self._listener = transport.listen(address)
         self._peers: set[Peer] = set()
-        self._hang_up = self._stopping = False
+        self._hang_up = self._leaving = self._stopping = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -50,10 +51,9 @@ class FakeDoor:
 
     def leave(self) -> None:
         """Hang up on everybody."""
-        for peer in self._peers:
-            self._listener.send(peer, codec.encode(DoorIsShut()))
-            self._listener.drop(peer)
-        self._peers.clear()
+        self._leaving = True
+        self._listener.wake()
+        wait_until(lambda: not self._leaving)
 
     def close(self) -> None:
         self._stopping = True
@@ -66,6 +66,15 @@ class FakeDoor:
             for peer, data in self._listener.poll(None):
                 if data is not None:
                     self._hear(peer, data)
+            if self._leaving:
+                self._hang_up_on_all()
+
+    def _hang_up_on_all(self) -> None:
+        for peer in self._peers:
+            self._listener.send(peer, codec.encode(DoorIsShut()))
+            self._listener.drop(peer)
+        self._peers.clear()
+        self._leaving = False
 
     def _hear(self, peer: Peer, data: bytes) -> None:
         message = to_door.decode(data)
@@ -334,3 +343,37 @@ def test_a_door_that_never_opens_is_given_up(hub: FakeHub, session: Session, con
     hub.lent, connector.doors[ENGINE] = ENGINE, "unix:/nowhere/door"
     while len(hub.of(m.Meet)) < 2:
         assert fnb.get(total.remote(1)) == 1
+
+
+def test_a_way_that_is_given_up_while_it_is_dialled(session: Session, connector: FakeConnector, door: FakeDoor) -> None:
+    way = direct.Way(ENGINE)
+
+    def dial(engine: int) -> transport.Link:
+        way.close()
+        return connector.dial_engine(engine)
+
+    with pytest.raises(NotConnected, match="closed on this side"):
+        way.advance(dial, session.line.turns)
+
+
+def test_another_way_takes_the_place_of_the_one_before(hub: FakeHub, session: Session, door: FakeDoor) -> None:
+    lead(door)
+    before: direct.Way = session._direct._ways[direct.ANY_SEAT]
+    session._direct._asked[77] = direct.ANY_SEAT
+    hub.say(m.Met(request=77, engine=ENGINE))
+    wait_until(lambda: session._direct._ways[direct.ANY_SEAT] is not before)
+    assert before.link is not None
+    wait_until(lambda: before._closed)
+    with pytest.raises(NotConnected):
+        before.link.fileno()
+
+
+def test_a_way_that_nobody_needs_closes_its_link(session: Session, connector: FakeConnector, door: FakeDoor) -> None:
+    way = direct.Way(ENGINE)
+    way.advance(connector.dial_engine, session.line.turns)
+    link = way.link
+    assert link is not None
+    del way
+    gc.collect()
+    with pytest.raises(NotConnected, match="closed on this side"):
+        link.fileno()
