@@ -35,7 +35,7 @@ AVOIDED: Final = 200  # as often a function is not sent directly after this was 
 MAX_WAYS: Final = 64  # engines that are known at a time
 MAX_DIALS: Final = 100
 MAX_BYTES: Final = 64 * 1024  # of arguments
-FEW: Final = 16  # calls under way that are looked at, whether they are of the same actor
+FEW: Final = 16  # calls under way that are looked at, whether they stand in the way
 ANY_SEAT: Final = 0
 
 Dial: TypeAlias = Callable[[EngineId], Link]
@@ -264,7 +264,7 @@ class DirectCalls:
         books = self._books
         with books.mutex:
             pending = books.ledger.pending
-            if key and len(pending) > 1 and (len(pending) > FEW or _has_others(pending.values(), ref, key)):
+            if len(pending) > 1 and (len(pending) > FEW or _has_others(pending.values(), ref, key)):
                 return False
             return books.outbox.diverted is None and not books.has_news and books.outbox.divert(ref, engine)
 
@@ -308,5 +308,8 @@ def _needs_seat_only(options: TaskOptions) -> bool:
 
 
 def _has_others(pending: Any, ref: ObjectRef, actor: ObjectId) -> bool:
-    """Whether other calls of this actor are under way."""
-    return any(other is not ref and other.group is not None and other.group.key == actor for other in pending)
+    """Whether other calls of this actor are under way, or any that an engine may be asked for by the hub: it remembers
+    only the last one of ours.
+    """
+    groups = (other.group for other in pending if other is not ref and other.group is not None)
+    return any(group.key == actor or group.begun_on for group in groups)

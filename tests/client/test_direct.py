@@ -377,3 +377,23 @@ def test_a_way_that_nobody_needs_closes_its_link(session: Session, connector: Fa
     gc.collect()
     with pytest.raises(NotConnected, match="closed on this side"):
         link.fileno()
+
+
+def test_nothing_follows_a_call_that_the_hub_has_still_to_ask_for(
+    hub: FakeHub, session: Session, door: FakeDoor
+) -> None:
+    """The engine remembers the last call only, and would run the one before again."""
+    product = fnb.remote(lambda x, y: x * y)
+    lead(door)
+    door.answer = lambda run: AskHub(task=run.calls[0].id)
+    hub.hold = True
+    refs = miss(door, 0.2)
+    door.answer = door.add
+    heard = len(door.heard)
+    for _ in range(20):
+        refs.append(product.remote(3, 4))
+        with pytest.raises(GetTimeout):
+            fnb.get(refs[-1], timeout=0.01)
+    assert len(door.heard) == heard
+    hub.release_held()
+    assert set(fnb.get(refs)) == {1, 12}
